@@ -38,15 +38,16 @@ stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, require
 """STORE... → `stores: tuple[Path | str, ...]`, text for a URI; what they are is checked by the package that opens them."""
 
 
-def _store(context: click.Context, parameter: click.Parameter, text: str) -> Path | str:
+def path_or_uri(context: click.Context, parameter: click.Parameter, text: str) -> Path | str:
+    """Return a path; a URI stays a text."""
     from rmqstore.pipeline.remote import is_remote
 
     return text if is_remote(text) else Path(text)
 
 
-store_or_uri_argument = click.argument("store", callback=_store)
+store_or_uri_argument = click.argument("store", callback=path_or_uri)
 """STORE → `store: Path | str`, text for a URI."""
-path_or_uri_argument = click.argument("path", callback=_store)
+path_or_uri_argument = click.argument("path", callback=path_or_uri)
 """PATH → `path: Path | str`, text for a URI."""
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, csv_raw_option, on_interrupt, store_options, view_options
-from rmqstore.commands.engines import engine_options, store_or_uri_argument
+from rmqstore.commands.engines import engine_options, path_or_uri, store_or_uri_argument
 from rmqstore.commands.filters import filter_options
 from rmqstore.commands.pacing import rate_limit_option
-from rmqstore.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqstore.dump.request import Filters
@@ -32,20 +31,9 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-def _directory(context: click.Context, parameter: click.Parameter, text: str) -> Path:
-    """Return the directory; a URI would become one with that name here."""
-    from rmqstore.pipeline.remote import is_remote
-
-    if is_remote(text):
-        raise UsageError(
-            f"The output {text} looks like a URI.", "Export into a directory, and copy it, for example with `aws s3 sync OUT URI`."
-        )
-    return Path(text)
-
-
 @click.command("export", short_help="Export messages as JSON lines, CSV or Parquet; resumable.")
 @store_or_uri_argument
-@click.argument("out", callback=_directory)
+@click.argument("out", callback=path_or_uri)
 @click.option("--format", "file_format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True, help="Files.")
 @click.option("--columns", metavar="A,B,...", callback=_names, help="Only these fields of messages, in this order.")
 @click.option(
@@ -69,7 +57,7 @@ def _directory(context: click.Context, parameter: click.Parameter, text: str) ->
 @rate_limit_option
 def command(
     store: Path | str,
-    out: Path,
+    out: Path | str,
     file_format: str,
     columns: tuple[str, ...] | None,
     body: str,
@@ -80,16 +68,17 @@ def command(
     wish: EngineOptions,
     view: View,
 ) -> None:
-    """Write the messages of STORE to files in the directory OUT, one or more for each piece of the log, in the order of the log.
+    """Write the messages of STORE to files in OUT, a directory or a URI, one or more for each piece of the log, in the order of the log.
 
     The fields of a message are those of `rmqstore dump --format json`. An interrupted export is continued by the same command: the
     files in OUT stay. Damage does not stop the export; it is summarised at the end. Run `rmqstore verify` for details.
 
     STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched. Spark exports a whole copy, in TMPDIR, which
-    workers on other machines must see as well. OUT is a directory and not a URI.
+    workers on other machines must see as well. Files for a URI are written to TMPDIR first, of one piece at a time.
     """
     from rmqstore.pipeline.engine import EXPORT, Choice, choose
-    from rmqstore.pipeline.export.destination import Destination
+    from rmqstore.pipeline.export.destination import DirectoryDestination
+    from rmqstore.pipeline.export.objects import ObjectDestination
     from rmqstore.pipeline.export.request import Body, ExportRequest, Format
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
@@ -103,7 +92,12 @@ def command(
         by_range = isinstance(store, str) and wish.engine != "spark" and wish.master is None and not wish.conf
         at = stack.enter_context(at_hand(StoreAt.of(store, broker_conf, settings), by_range=by_range))
         pieces = wanted_pieces(at, request.conditions)
-        destination = stack.enter_context(Destination(out.absolute(), at.open(), request, pieces))
+        place: Destination
+        if isinstance(out, str):
+            target, place = out, ObjectDestination(out, at.open(), request, pieces)
+        else:
+            target, place = str(out.absolute()), DirectoryDestination(out.absolute(), at.open(), request, pieces)
+        destination = stack.enter_context(place)
         missing = destination.missing(pieces)
         _note_begun(len(pieces) - len(missing), len(pieces), view)
         choice = choose(wish, sum(piece.size for piece in missing), EXPORT)
@@ -111,7 +105,7 @@ def command(
             choice = Choice("local", "it fetches only the ranges that are needed")
         if choice.engine == "local":
             compile_kernels(quiet=view.quiet)
-        _run(destination, missing, request, out.absolute(), choice, wish, view)
+        _run(destination, missing, request, target, choice, wish, view)
         sums = destination.finish()
     engine = {"engine": choice.engine, "engine_because": choice.why, "seconds": round(time.monotonic() - started, 3)}
     view.output().summary({**sums, **engine})
@@ -123,7 +117,7 @@ def _run(
     destination: Destination,
     missing: Sequence[LogPiece],
     request: ExportRequest,
-    out: Path,
+    out: str,
     choice: Choice,
     wish: EngineOptions,
     view: View,
@@ -138,7 +132,7 @@ def _run(
     with view.progress("export", sum(piece.size for piece in missing) or None) as bar:
         runner = runner_of(choice, wish)
         for start in range(0, len(missing), PIECES_OF_A_RUN):
-            job = ExportJob(missing[start : start + PIECES_OF_A_RUN], request, str(out), uuid.uuid4().hex)
+            job = ExportJob(missing[start : start + PIECES_OF_A_RUN], request, out, uuid.uuid4().hex)
             for _, data in runner.run(job, bar.advance):
                 destination.publish(PieceDone.unpack(data))
 

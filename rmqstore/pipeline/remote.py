@@ -70,7 +70,7 @@ def at_hand(at: StoreAt, *, by_range: bool = False) -> Iterator[StoreAt]:
 def stored_bytes(uri: str) -> int:
     """Return the bytes of all files below a URI. Raises as `at_hand`."""
     with _reading(uri):
-        return sum(info.size or 0 for info in _listed(*_opened(uri)))
+        return sum(info.size or 0 for info in _listed(*opened(uri)))
 
 
 def log_size(at: StoreAt) -> int:
@@ -92,16 +92,17 @@ def _reading(uri: str) -> Iterator[None]:
         raise UnreadableError(f"{uri} could not be read: {cause}.", "Check the URI, the credentials and the free space here.") from error
 
 
-def _opened(uri: str) -> tuple[FileSystem, str]:
+def opened(uri: str) -> tuple[FileSystem, str]:
+    """Return the file system of a URI, and the path in it. Raises UsageError for another scheme, OSError, ValueError, ImportError."""
     from pyarrow import ArrowInvalid
     from pyarrow.fs import FileSystem
 
     try:
         scheme, _, rest = uri.partition("://")
-        opened: tuple[FileSystem, str] = FileSystem.from_uri(f"{_SCHEMES.get(scheme.lower(), scheme)}://{rest}")
+        system, path = FileSystem.from_uri(f"{_SCHEMES.get(scheme.lower(), scheme)}://{rest}")
     except ArrowInvalid as error:
         raise UsageError(f"{uri} is no URI that can be read: {error}.", "Schemes are s3, s3a, gs, hdfs, abfs and file.") from error
-    return opened
+    return system, path
 
 
 def _listed(system: FileSystem, base: str) -> Sequence[FileInfo]:
@@ -148,7 +149,7 @@ class _Later:
 
 def _fetch(uri: str, directory: Path, *, by_range: bool) -> dict[str, Absent]:
     """Copy files, with their times; return those of which ranges are copied later, by path."""
-    system, base = _opened(uri)
+    system, base = opened(uri)
     listed = _listed(system, base)
     targets = {info.path: directory / info.path.removeprefix(base).lstrip("/") for info in listed}
     later = {info.path for info in listed if by_range and _is_ranged(targets[info.path].relative_to(directory), info.size or 0)}

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from rmqstore.dump.request import Filters
 from rmqstore.pipeline.export.attempt import PieceDone
-from rmqstore.pipeline.export.destination import Destination
+from rmqstore.pipeline.export.destination import DirectoryDestination
 from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.export.request import Body, ExportRequest, Format
 from rmqstore.pipeline.job import Packet, Part, Runner, StoreAt
@@ -57,7 +57,7 @@ def export(
     """Exports a store in pieces of about `largest` bytes; the sums."""
     at = StoreAt.of(root, settings=case(name).settings(root))
     pieces = wanted_pieces(at, wanted.conditions, largest=largest)
-    with Destination(out, at.open(), wanted, pieces) as destination:
+    with DirectoryDestination(out, at.open(), wanted, pieces) as destination:
         job = make_job(destination.missing(pieces), wanted, str(out), "run")
         for _, data in (runner or LocalRunner(threads)).run(job, silent):
             destination.publish(PieceDone.unpack(data))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +15,16 @@ from pyarrow import fs
 
 from rmqstore.errors import UnreadableError
 from rmqstore.pipeline import remote
+from rmqstore.pipeline.export.attempt import PieceDone
+from rmqstore.pipeline.export.job import ExportJob
+from rmqstore.pipeline.export.objects import ObjectDestination
 from rmqstore.pipeline.job import StoreAt
+from rmqstore.pipeline.local import LocalRunner
+from rmqstore.pipeline.tables.message_parts import wanted_pieces
+from rmqstore.reading.progress import silent
+from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
+from tests.pipeline.exporting import lines_of, request
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
@@ -29,12 +38,27 @@ class Bucket:
 
     address: str
 
+    @property
+    def files(self) -> fs.S3FileSystem:
+        return fs.S3FileSystem(endpoint_override=self.address, scheme="http", region="us-east-1", allow_bucket_creation=True)
+
+    def uri(self, name: str) -> str:
+        return f"s3://bucket/{name}?scheme=http&endpoint_override={self.address}&region=us-east-1"
+
     def put(self, root: Path, name: str) -> str:
         """Upload a store; its URI."""
-        there = fs.S3FileSystem(endpoint_override=self.address, scheme="http", region="us-east-1", allow_bucket_creation=True)
-        there.create_dir("bucket")
-        fs.copy_files(str(root), f"bucket/{name}", source_filesystem=fs.LocalFileSystem(), destination_filesystem=there)
-        return f"s3://bucket/{name}?scheme=http&endpoint_override={self.address}&region=us-east-1"
+        fs.copy_files(str(root), f"bucket/{name}", source_filesystem=fs.LocalFileSystem(), destination_filesystem=self.files)
+        return self.uri(name)
+
+    def data(self, name: str) -> dict[str, bytes]:
+        """The objects below a name."""
+        there = self.files
+        found = [info.path for info in there.get_file_info(fs.FileSelector(f"bucket/{name}", recursive=True)) if info.is_file]
+        return {path.removeprefix(f"bucket/{name}/"): there.open_input_stream(path).read() for path in found}
+
+    def content(self, name: str) -> dict[str, str]:
+        """Their digests, as `stores.content` has them of a directory."""
+        return {path: hashlib.sha256(data).hexdigest() for path, data in self.data(name).items()}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +70,9 @@ def bucket() -> Iterator[Bucket]:
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
         host, port = server.get_host_and_port()
-        yield Bucket(f"{host}:{port}")
+        made = Bucket(f"{host}:{port}")
+        made.files.create_dir("bucket")
+        yield made
         server.stop()
 
 
@@ -124,8 +150,7 @@ def test_a_file_that_vanishes_is_an_error(bucket: Bucket, monkeypatch: pytest.Mo
     monkeypatch.setattr(remote, "_SMALL", 100)
     uri = bucket.put(stores.sample_store("5.3.3-plain"), "vanishing")
     with remote.at_hand(StoreAt.of(uri), by_range=True) as here:
-        there = fs.S3FileSystem(endpoint_override=bucket.address, scheme="http", region="us-east-1")
-        there.delete_dir_contents("bucket/vanishing/commitlog")
+        bucket.files.delete_dir_contents("bucket/vanishing/commitlog")
         store = here.open()
         with pytest.raises(UnreadableError, match="could not be read"):
             read_at(store.message_log.files[0], 0, 100)
@@ -138,14 +163,73 @@ def test_no_such_bucket(bucket: Bucket) -> None:
     assert "error: " in run.err and "hint: " in run.err
 
 
-def test_an_output_that_is_a_uri_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("options", [("--format", "jsonl"), ("--format", "parquet", "--partition-by", "topic"), ("--engine", "spark")])
+def test_an_export_to_a_uri_has_the_files_of_an_export_to_a_directory(options: tuple[str, ...], bucket: Bucket, tmp_path: Path) -> None:
+    root, name = stores.sample_store("5.3.3-plain"), f"out-{options[1]}"
 
-    run = rmqstore("export", stores.sample_store("5.3.3-plain"), "s3://bucket/out")
+    run = rmqstore("export", root, bucket.uri(name), *options)
+    rmqstore("export", root, tmp_path / "out", *options)
 
-    assert (run.status, run.crashed) == (2, False)
-    assert "looks like a URI" in run.err
-    assert not list(tmp_path.iterdir())
+    assert (run.status, run.crashed) == (0, False), run.err
+    assert "EXPORTED" in run.err
+    expected = {path: data for path, data in stores.content(tmp_path / "out").items() if path != "_manifest"}
+    found = bucket.content(name)
+    assert {path: data for path, data in found.items() if not path.startswith(("_manifest", "_pieces/"))} == expected
+    assert "_SUCCESS" in found and len(expected) > 1
+
+
+def test_an_export_to_a_uri_is_continued(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, place = stores.sample_store("5.3.3-plain"), bucket.uri("continued")
+    wanted = request("jsonl")
+    pieces = wanted_pieces(StoreAt.of(root), wanted.conditions, largest=40_000)
+    assert len(pieces) > 3
+
+    def exported(most: int) -> int:
+        with ObjectDestination(place, Store.open(root), wanted, pieces) as destination:
+            missing = destination.missing(pieces)
+            job = ExportJob(missing[:most], wanted, place, "run")
+            for _, data in LocalRunner(1).run(job, silent):
+                destination.publish(PieceDone.unpack(data))
+            if most >= len(missing):
+                destination.finish()
+        return len(missing)
+
+    assert exported(2) == len(pieces)
+    assert "_SUCCESS" not in bucket.content("continued")
+    assert exported(len(pieces)) == len(pieces) - 2
+    assert exported(len(pieces)) == 0
+    rmqstore("export", root, tmp_path / "out")
+    data = bucket.data("continued")
+    assert b"".join(data[path] for path in sorted(data) if path.endswith(".jsonl")) == lines_of(tmp_path / "out")
+
+    other = rmqstore("export", root, place, "--columns", "topic")
+    assert (other.status, other.crashed) == (3, False) and "holds another export" in other.err
+    assert bucket.data("continued") == data
+
+
+def test_an_output_with_other_files_or_without_a_bucket_is_refused(bucket: Bucket) -> None:
+    root = stores.sample_store("5.3.3-plain")
+    bucket.put(root, "taken")
+    before = bucket.content("taken")
+    run = rmqstore("export", root, bucket.uri("taken"))
+    assert (run.status, run.crashed) == (3, False) and "contains other files" in run.err
+    assert bucket.content("taken") == before
+    for wrong in (bucket.uri("x").replace("bucket/", "nothing/"), "ftp://host/out"):
+        run = rmqstore("export", root, wrong)
+        assert run.status in (2, 4) and not run.crashed
+        assert "error: " in run.err and "hint: " in run.err
+
+
+def test_an_export_to_a_uri_of_another_file_system(tmp_path: Path) -> None:
+    root = stores.sample_store("5.3.3-plain")
+    run = rmqstore("export", root, (tmp_path / "there" / "out").as_uri())
+    rmqstore("export", root, tmp_path / "here")
+    assert run.status == 0, run.err
+    there = stores.content(tmp_path / "there" / "out")
+    here = stores.content(tmp_path / "here")
+    records = {f"_pieces/{name[5:10]}.json" for name in here if name.startswith("part-")}
+    assert there.keys() == here.keys() | records and records
+    assert {name: there[name] for name in here if name != "_manifest"} == {name: here[name] for name in here if name != "_manifest"}
 
 
 @pytest.mark.usefixtures("small_ranges")

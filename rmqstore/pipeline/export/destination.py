@@ -1,7 +1,8 @@
-"""The directory of an export: its owner, the pieces in it, and how the files of a piece get there.
+"""The place of an export: its owner, the pieces in it, and how the files of a piece get there.
 
-Files are renamed into it when they are complete and on the disk, and a piece is recorded when all its files are there. So an interrupted
-export leaves no half-written file; a rerun continues with what is not recorded, and replaces files that are there by the same ones.
+Files come into a directory by renaming them when they are complete and on the disk, below a URI by uploading complete files, and a piece
+is recorded when all its files are there. So an interrupted export leaves no half-written file that counts; a rerun continues with what is
+not recorded, and replaces files that are there by the same ones.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,18 +32,75 @@ _NOTHING = {STAGING, "lost+found"}
 _CHOOSE = "Choose a directory that is empty or does not exist, or one of an export that was stopped."
 
 
-class Destination:
-    """The directory `out`, held for one export as long as the block lasts."""
+class Destination(ABC):
+    """The place of an export, held for it as long as the block lasts."""
 
-    def __init__(self, out: Path, store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) -> None:
-        self._out = out
-        self._store = store
+    def __init__(self, store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) -> None:
         self._head = head_of(store, request, pieces)
-        self._manifest: IO[bytes] | None = None
         self._done: dict[int, PieceDone] = {}
 
     def __enter__(self) -> Self:
-        """Begin or continue the export. Raises RefusedError, UsageError, NotWrittenError."""
+        """Begin or continue the export. Raises RefusedError, UsageError, UnreadableError, NotWrittenError."""
+        self._take()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._leave()
+
+    @property
+    def done(self) -> Sequence[PieceDone]:
+        """Return the finished pieces."""
+        return list(self._done.values())
+
+    def missing(self, pieces: Sequence[LogPiece]) -> list[LogPiece]:
+        """Return the pieces that are not finished yet."""
+        return [piece for piece in pieces if piece.number not in self._done]
+
+    def publish(self, done: PieceDone) -> None:
+        """Bring the files of a piece to their places, and record it. Raises NotWrittenError."""
+        self._record(done)
+        self._done[done.part] = done
+
+    def finish(self) -> dict[str, Any]:
+        """Mark the export as complete and return its sums. Raises NotWrittenError."""
+        self._succeed()
+        pieces = self._done.values()
+        return {
+            "pieces": len(pieces),
+            "files": sum(len(one.files) for one in pieces),
+            "messages": sum(one.messages for one in pieces),
+            "bytes": sum(file.bytes for one in pieces for file in one.files),
+            "damaged_ranges": sum(one.damaged_ranges for one in pieces),
+            "damaged_bytes": sum(one.damaged_bytes for one in pieces),
+        }
+
+    @abstractmethod
+    def _take(self) -> None:
+        """Take the place, and read what is done there already."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Release the place."""
+
+    @abstractmethod
+    def _record(self, done: PieceDone) -> None:
+        """Bring the files of a piece to their places, and record it there."""
+
+    @abstractmethod
+    def _succeed(self) -> None:
+        """Write SUCCESS."""
+
+
+class DirectoryDestination(Destination):
+    """The directory `out`, which no other export takes meanwhile."""
+
+    def __init__(self, out: Path, store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) -> None:
+        super().__init__(store, request, pieces)
+        self._out = out
+        self._store = store
+        self._manifest: IO[bytes] | None = None
+
+    def _take(self) -> None:
         self._require_outside()
         if self._out.exists() and not self._out.is_dir():
             raise RefusedError(f"{self._out} is a file.", _CHOOSE)
@@ -57,47 +116,25 @@ class Destination:
             except BaseException:
                 self._manifest.close()
                 raise
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def _leave(self) -> None:
         shutil.rmtree(self._out / STAGING, ignore_errors=True)
         if self._manifest is not None:
             # A full disk leaves a truncated line.
             with suppress(OSError):
                 self._manifest.close()
 
-    @property
-    def done(self) -> Sequence[PieceDone]:
-        """Return the finished pieces."""
-        return list(self._done.values())
-
-    def missing(self, pieces: Sequence[LogPiece]) -> list[LogPiece]:
-        """Return the pieces that are not finished yet."""
-        return [piece for piece in pieces if piece.number not in self._done]
-
-    def publish(self, done: PieceDone) -> None:
-        """Move the files of a piece to their places. Raises NotWrittenError."""
+    def _record(self, done: PieceDone) -> None:
         for file in done.files:
             place = self._out / file.path
             with writing(place):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 publish(self._out / done.attempt / file.path, place)
         self._write_down(line_of(done))
-        self._done[done.part] = done
         shutil.rmtree(self._out / done.attempt, ignore_errors=True)
 
-    def finish(self) -> dict[str, Any]:
-        """Mark the export as complete and return its sums. Raises NotWrittenError."""
+    def _succeed(self) -> None:
         write_whole(self._out / SUCCESS, b"")
-        pieces = self._done.values()
-        return {
-            "pieces": len(pieces),
-            "files": sum(len(one.files) for one in pieces),
-            "messages": sum(one.messages for one in pieces),
-            "bytes": sum(file.bytes for one in pieces for file in one.files),
-            "damaged_ranges": sum(one.damaged_ranges for one in pieces),
-            "damaged_bytes": sum(one.damaged_bytes for one in pieces),
-        }
 
     def _take_up(self, path: Path, manifest: IO[bytes]) -> None:
         try:

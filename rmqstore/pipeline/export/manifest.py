@@ -43,13 +43,13 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], list[PieceDone], int]:
     whole = [line for line in lines if line.endswith(b"\n")]
     try:
         head, *rest = [json.loads(line) for line in whole]
-        done = [_piece(line) for line in rest if line["type"] == "piece"]
+        done = [piece_of(line) for line in rest if line["type"] == "piece"]
     except (ValueError, TypeError, KeyError) as error:
         raise RefusedError(f"{path} is not the manifest of an export.", _ELSEWHERE) from error
     return head, done, sum(map(len, whole))
 
 
-def require_same(path: Path, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def require_same(path: Path | str, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise RefusedError if an export that was begun is not the requested one. The store may have been moved."""
     differing = [name for name in wanted if name != "store" and head.get(name) != wanted[name]]
     if differing in (["fingerprint"], ["pieces", "fingerprint"]):
@@ -70,7 +70,8 @@ def json_line(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, separators=(",", ":")) + "\n").encode()
 
 
-def _piece(line: Mapping[str, Any]) -> PieceDone:
+def piece_of(line: Mapping[str, Any]) -> PieceDone:
+    """Return the piece of a parsed line. Raises TypeError, KeyError."""
     files = tuple(FileDone(**one) for one in line["files"])
     return PieceDone(line["part"], "", files, line["messages"], line["damaged_ranges"], line["damaged_bytes"])
 

@@ -22,7 +22,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 INTERRUPTION_REPORT = "rmqstore.interruption_report"
 WORDS = "rmqstore.words"
-"""Members of the context: the function that reports an interruption, and the words of the command line."""
+COPIES = "rmqstore.copies"
+"""Members of the context: the function that reports an interruption, the words of the command line, and URIs by the paths of copies."""
 
 _VERSION = re.compile(r"auto|\d+\.\d+\.\d+")
 
@@ -46,7 +47,7 @@ class View:
         from rmqstore.render.output import open_output
 
         quiet = self.quiet and not data
-        return open_output(self.format, color=self.color, quiet=quiet, verbose=self.verbose, csv_raw=self.csv_raw, plain=plain)
+        return with_uris(open_output(self.format, color=self.color, quiet=quiet, verbose=self.verbose, csv_raw=self.csv_raw, plain=plain))
 
     def verdict_of_data(self, text: str, *, bad: bool = False) -> None:
         """Write the verdict of a command that prints data alone to standard error; beside JSON only a bad one, and not with --quiet."""
@@ -60,6 +61,22 @@ class View:
         from rmqstore.render.progress import progress
 
         return progress(label, total, enabled=self.show_progress and not self.quiet, unit=unit)
+
+
+def with_uris(output: Output) -> Output:
+    """Return an output that names stores by their URIs where this command works on temporary copies of them."""
+    copies = uris_of_copies()
+    if not copies:
+        return output
+    from rmqstore.render.renamed import Renamed
+
+    return Renamed(output, copies)
+
+
+def uris_of_copies() -> dict[str, str]:
+    """Return the URIs of the stores of this command by the paths of the copies it works on."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta.setdefault(COPIES, {})
 
 
 NOTHING_TO_DO = "Nothing to do."

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, output_options, setting_words, store_options
-from rmqstore.commands.engines import stores_argument
+from rmqstore.commands.common import View, broker_version_option, output_options, setting_words, store_options, uris_of_copies, with_uris
+from rmqstore.commands.engines import at_hand_until_the_end, stores_argument
 from rmqstore.commands.reporting import html_option, write_page
 from rmqstore.errors import RmqstoreError, UsageError
 
@@ -39,7 +39,7 @@ _SHOWN_DEFAULT = "the broker's default"
 @click.pass_context
 def command(
     context: click.Context,
-    stores: tuple[Path, ...],
+    stores: tuple[Path | str, ...],
     gate: bool,
     deep: bool,
     html: Path | None,
@@ -54,7 +54,8 @@ def command(
     Reads what a start of the broker would read, and a sample of the commit log, so the size of the store does not matter; `rmqstore
     verify` reads everything. Ends with status 0 only if the broker starts and nothing is lost, repeated or unreachable by key.
 
-    Several stores are a line each. With --gate, status 0 means that all of each store was judged, and that nothing is lost.
+    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched. Several stores are a line each. With --gate,
+    status 0 means that all of each store was judged, and that nothing is lost.
     """
     from rmqstore.scan.compilation import compile_kernels
 
@@ -73,7 +74,7 @@ def command(
             from rmqstore.render.page import Page
 
             page = Page()
-            _write(diagnosis, page, complete=view.verbose)
+            _write(diagnosis, with_uris(page), complete=view.verbose)
             write_page(html, page, "Diagnosis", stores)
     else:
         passed = _several(stores, ask, view)
@@ -81,12 +82,12 @@ def command(
         context.exit(EXIT_FINDINGS)
 
 
-def diagnosis_of(store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str]) -> tuple[Store, Diagnosis]:
+def diagnosis_of(store: Path | str, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str]) -> tuple[Store, Diagnosis]:
     """Open a store and diagnose it. Raises UsageError, UnreadableError, NotAStoreError."""
     from rmqstore.doctor.diagnosis import diagnose
     from rmqstore.store.root import Store
 
-    opened = Store.open(store, broker_conf=broker_conf, settings=settings)
+    opened = Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
     return opened, diagnose(opened, broker_version, commands_on(opened.root, broker_version, broker_conf, settings))
 
 
@@ -128,7 +129,7 @@ def _equal_ones_once(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(first, message=f"{first.message} ({len(others) + 1} times)", places=tuple(others[:_PLACES])) if others else first
 
 
-def _several(stores: Sequence[Path], ask: Callable[[Path], tuple[Store, Diagnosis]], view: View) -> list[bool]:
+def _several(stores: Sequence[Path | str], ask: Callable[[Path | str], tuple[Store, Diagnosis]], view: View) -> list[bool]:
     """Write a line for each store; return of each whether nothing is lost."""
     passed, rows = [], []
     for store in stores:
@@ -155,9 +156,10 @@ def _several(stores: Sequence[Path], ask: Callable[[Path], tuple[Store, Diagnosi
     return passed
 
 
-def _gate(store: Path, ask: Callable[[Path], tuple[Store, Diagnosis]], *, deep: bool) -> bool:
+def _gate(store: Path | str, ask: Callable[[Path | str], tuple[Store, Diagnosis]], *, deep: bool) -> bool:
     """Print whether an upgrade can continue with a store; what cannot be judged does not pass."""
     from rmqstore.doctor.gate import gate, refused
+    from rmqstore.render.renamed import renamed
     from rmqstore.render.text import compact_json
 
     try:
@@ -165,7 +167,7 @@ def _gate(store: Path, ask: Callable[[Path], tuple[Store, Diagnosis]], *, deep: 
         result = gate(opened, diagnosis, deep=deep)
     except RmqstoreError as error:
         result = refused(store, error)
-    click.echo(compact_json(result))
+    click.echo(compact_json(renamed(result, uris_of_copies())))
     return bool(result["pass"])
 
 

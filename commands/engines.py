@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import Decorated, parse_settings
+from rmqstore.commands.common import Decorated, parse_settings, uris_of_copies
 from rmqstore.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -51,17 +51,19 @@ path_or_uri_argument = click.argument("path", callback=path_or_uri)
 """PATH → `path: Path | str`, text for a URI."""
 
 
-def at_hand_until_the_end(store: Path | str) -> Path:
-    """Return a path of a store: that of a copy for a URI, whose large files are fetched as this process reads them, until the command ends.
+def at_hand_until_the_end(store: Path | str, *, by_range: bool = True) -> Path:
+    """Return a path of a store: that of a copy for a URI, until the command ends; output names the URI.
 
-    Raises UsageError, NotAStoreError, UnreadableError.
+    `by_range`: large files are fetched as this process reads them. Raises UsageError, NotAStoreError, UnreadableError.
     """
     if isinstance(store, Path):
         return store
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
 
-    return Path(click.get_current_context().with_resource(at_hand(StoreAt(store), by_range=True)).path)
+    path = click.get_current_context().with_resource(at_hand(StoreAt(store), by_range=by_range)).path
+    uris_of_copies()[path] = store
+    return Path(path)
 
 
 def spark_options(command: Decorated) -> Decorated:

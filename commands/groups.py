@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
+from rmqstore.commands.common import View, output_options, store_options, write_list
+from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
 
 
 @click.command("groups", short_help="List consumer groups: offset, lag, next message of each queue.")
-@store_argument
+@store_or_uri_argument
 @click.option("--group", metavar="GROUP", help="Only this group.")
 @click.option("--topic", metavar="TOPIC", help="Only queues of this topic.")
 @store_options
@@ -26,7 +27,10 @@ def command(store: Path, group: str | None, topic: str | None, broker_conf: Path
     from rmqstore.render.text import labelled
     from rmqstore.store.root import Store
 
-    rows = [row.as_json() for row in list_groups(Store.open(store, broker_conf=broker_conf, settings=settings), group, topic)]
+    rows = [
+        row.as_json()
+        for row in list_groups(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), group, topic)
+    ]
     if view.format == "table":
         rows = [labelled(row) for row in rows]
     write_list(view, "offset", rows)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
+from rmqstore.commands.common import View, output_options, store_options, write_list
+from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.listing.pending import PendingRow
 
 
 @click.command("pending", short_help="List open transactions and popped messages that were not acknowledged.")
-@store_argument
+@store_or_uri_argument
 @click.option("--topic", metavar="TOPIC", help="Only messages of this topic.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N rows, the oldest ones.")
 @store_options
@@ -32,7 +33,7 @@ def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path
     from rmqstore.listing.pending import list_pending
     from rmqstore.store.root import Store
 
-    rows = list_pending(Store.open(store, broker_conf=broker_conf, settings=settings), topic)
+    rows = list_pending(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), topic)
     write_list(view, "row", (_for_people(row) if view.format == "table" else row.as_json() for row in islice(rows, limit)))
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
+from rmqstore.commands.common import View, output_options, store_options, write_list
+from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
 from rmqstore.commands.filters import queue_option, topic_and_queue, topic_option
 from rmqstore.render.sizes import size_text
 
@@ -24,7 +25,7 @@ _SORTS = {
 
 
 @click.command("queues", short_help="List queues: offsets, entries, times, bytes.")
-@store_argument
+@store_or_uri_argument
 @topic_option
 @queue_option
 @click.option("--sort", type=click.Choice(list(_SORTS)), default="topic", show_default=True, help="Order; by numbers the largest first.")
@@ -32,7 +33,7 @@ _SORTS = {
 @store_options
 @output_options
 def command(
-    store: Path,
+    store: Path | str,
     topic: str | None,
     queue: str | None,
     sort: str,
@@ -50,7 +51,9 @@ def command(
     from rmqstore.store.root import Store
 
     topic, queue_id = topic_and_queue(topic, queue)
-    rows = sorted(list_queues(Store.open(store, broker_conf=broker_conf, settings=settings), topic, queue_id), key=_SORTS[sort])
+    rows = sorted(
+        list_queues(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), topic, queue_id), key=_SORTS[sort]
+    )
     rows = rows[:limit]
     longest = max((row.max_offset or 0 for row in rows), default=0)
     write_list(view, "queue", [_for_people(row, longest) if view.format == "table" else row.as_json() for row in rows])

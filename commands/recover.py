@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_argument, store_options
+from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_options
 from rmqstore.commands.denied import require_readable
-from rmqstore.commands.engines import engine_options
+from rmqstore.commands.engines import at_hand_until_the_end, engine_options, store_or_uri_argument
 from rmqstore.commands.instead import Instead, plan_instead
 from rmqstore.commands.predicting import predict, what_if_option
 from rmqstore.commands.writing import RepairRunner, plan_out_option, yes_option
@@ -28,7 +28,7 @@ _PASSES = 3  # over the log: for the log itself, for verification, and for rebui
 
 
 @click.command(NAME, short_help="Repair a store, or predict what a broker will do to it.")
-@store_argument
+@store_or_uri_argument
 @click.argument("tried", nargs=-1, metavar="")
 @click.option(
     "--dry-run",
@@ -66,7 +66,7 @@ _PASSES = 3  # over the log: for the log itself, for verification, and for rebui
 @store_options
 @output_options
 def command(
-    store: Path,
+    store: Path | str,
     tried: tuple[str, ...],
     dry_run: bool,
     what_if: tuple[str, ...],
@@ -93,7 +93,8 @@ def command(
 
     With --dry-run, no --strategy and no --from, a broker's next start on the store as it is (`rmqstore predict`) is shown beside the plan.
     This ends with status 1 if the broker does not start, messages are lost or read permission is denied. With --what-if several
-    ways to start are compared, without a plan, and the least harmful one is named with those that are equal to it.
+    ways to start are compared, without a plan, and the least harmful one is named with those that are equal to it. With --dry-run STORE
+    may be a URI (s3, gs, hdfs), of which a whole copy is made in TMPDIR.
     """
     if what_if and (not dry_run or strategy is not None):
         raise UsageError("--what-if compares predictions.", "Add --dry-run, and leave --strategy out.")
@@ -103,9 +104,11 @@ def command(
         raise UsageError("--extend goes with --from.", "Name another copy with --from.")
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
+    if isinstance(store, str) and (not dry_run or plan_out is not None):
+        raise UsageError(f"{store} is a URI: it can be looked at with --dry-run.", "Copy the store to a disk, and recover it there.")
     from rmqstore.pipeline.job import StoreAt
 
-    at = StoreAt.of(store, broker_conf, settings)
+    at = StoreAt.of(at_hand_until_the_end(store, by_range=False), broker_conf, settings)
     opened = at.open()
     if dry_run and strategy is None and not copies:
         predict(

@@ -58,10 +58,10 @@ def command(
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
 
-    by_range = chosen_for_sql(wish) == "local"
-    with at_hand(StoreAt.of(store, broker_conf, settings), by_range=by_range) as at:
+    is_local = chosen_for_sql(wish) == "local"
+    with at_hand(StoreAt.of(store, broker_conf, settings), by_range=is_local) as at:
         at.open()
-        run, unit = _engine(wish, at)
+        run, unit = _local(wish, at) if is_local else _spark(wish, at)
         if statement is not None:
             _prepare(statement, view)
             _answer(statement, run, unit, view)
@@ -69,29 +69,30 @@ def command(
         context.exit(_answer_all(run, unit, view))
 
 
-def _engine(wish: EngineOptions, at: StoreAt) -> tuple[Engine, str]:
-    """Return what runs statements, and the unit of its progress. Spark begins to start here. Raises UsageError, RefusedError."""
-    from rmqstore.pipeline.engine import chosen_for_sql
+def _local(wish: EngineOptions, at: StoreAt) -> tuple[Engine, str]:
+    """Return what runs statements in this process, and the unit of its progress."""
 
-    if chosen_for_sql(wish) == "local":
+    def run(text: str, advance: Advance) -> Result:
+        from rmqstore.pipeline.sql import query
 
-        def run_here(text: str, advance: Advance) -> Result:
-            from rmqstore.pipeline.sql import query
+        return query(at, text, wish.cores, advance)
 
-            return query(at, text, wish.cores, advance)
+    return run, "bytes"
 
-        return run_here, "bytes"
+
+def _spark(wish: EngineOptions, at: StoreAt) -> tuple[Engine, str]:
+    """Return what runs statements on Spark, which begins to start here, and the unit. Raises UsageError, RefusedError."""
     from rmqstore.pipeline.spark.session import begin_session
 
     # Slow imports happen while Spark starts.
     session = begin_session(wish.master, {"spark.sql.session.timeZone": "UTC", **wish.conf})
 
-    def run_on_spark(text: str, advance: Advance) -> Result:
+    def run(text: str, advance: Advance) -> Result:
         from rmqstore.pipeline.spark.sql import query
 
         return query(session(), at, text, advance)
 
-    return run_on_spark, "tasks"
+    return run, "tasks"
 
 
 def _answer_all(run: Engine, unit: str, view: View) -> int:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
+from rmqstore.commands.common import View, output_options, store_options, write_list
+from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.listing.timers import TimerRow
 
 
 @click.command("timers", short_help="List delayed and timed messages that are not delivered yet.")
-@store_argument
+@store_or_uri_argument
 @click.option("--topic", metavar="TOPIC", help="Only messages for this topic.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N messages, the earliest ones.")
 @store_options
@@ -32,7 +33,7 @@ def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path
     from rmqstore.listing.timers import list_timers
     from rmqstore.store.root import Store
 
-    rows = list_timers(Store.open(store, broker_conf=broker_conf, settings=settings), int(time.time() * 1000), topic)
+    rows = list_timers(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), int(time.time() * 1000), topic)
     write_list(view, "message", (_for_people(row) if view.format == "table" else row.as_json() for row in islice(rows, limit)))
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
+from rmqstore.commands.common import View, output_options, store_options, write_list
+from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
 
 
 @click.command("topics", short_help="List topics: queues, type, permissions, messages.")
-@store_argument
+@store_or_uri_argument
 @store_options
 @output_options
 def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
@@ -23,7 +24,7 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     from rmqstore.render.text import labelled
     from rmqstore.store.root import Store
 
-    rows = [row.as_json() for row in list_topics(Store.open(store, broker_conf=broker_conf, settings=settings))]
+    rows = [row.as_json() for row in list_topics(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings))]
     if view.format == "table":
         rows = [labelled(row) for row in rows]
     write_list(view, "topic", rows)

@@ -50,7 +50,7 @@ def gate(store: Store, diagnosis: Diagnosis, *, deep: bool) -> dict[str, Any]:
     }
 
 
-def refused(store: Path, error: RmqstoreError) -> dict[str, Any]:
+def refused(store: Path | str, error: RmqstoreError) -> dict[str, Any]:
     """Return the decision about a store that could not be judged."""
     return {
         "type": "gate",

@@ -22,12 +22,14 @@ from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.reading.progress import silent
+from rmqstore.shellwords import quoted
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
 from tests.pipeline.exporting import lines_of, request
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
+from tests.verify.one_check import patch
 
 SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext")
 
@@ -119,6 +121,47 @@ def test_results_are_those_of_the_store_itself(name: str, bucket: Bucket, tmp_pa
         assert rmqstore("export", at, tmp_path / str(number), "--engine", "local", "--quiet", *settings).status == 0
     files = [{path.name: path.read_bytes() for path in (tmp_path / str(number)).glob("*.jsonl")} for number in range(2)]
     assert files[0] == files[1] != {}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("damage", [False, True])
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.usefixtures("small_ranges")
+def test_commands_that_only_read_say_the_same_of_a_uri(name: str, damage: bool, bucket: Bucket, tmp_path: Path) -> None:
+    root, settings = stores.fresh_store(name, tmp_path / "store"), stores.case(name).set_options(stores.sample_store(name))
+    if damage:
+        log = min((root / ("commitlog" if (root / "commitlog").is_dir() else "dledger-n0/data")).iterdir())
+        patch(log, 9000, b"\xff" * 200)
+    uri = bucket.put(root, f"{name}-{damage}")
+    for words in (
+        *(
+            ("doctor",),
+            ("doctor", "--gate", "--deep"),
+            ("predict",),
+            ("recover", "--dry-run"),
+            ("recover", "--dry-run", "--strategy", "salvage"),
+        ),
+        *(("queues",), ("topics",), ("groups",), ("timers",), ("pending",)),
+    ):
+        for form in (("--format", "json"), ()) if words[-1] in ("doctor", "predict") else (("--format", "json"),):
+            here, there = (rmqstore(words[0], at, *words[1:], *form, *settings) for at in (root, uri))
+            assert (there.status, there.crashed) == (here.status, False), (words, there.err)
+            assert _placeless(there.out, uri) == _placeless(here.out, str(root)), words
+            assert "rmqstore-" not in there.out + there.err
+
+
+def _placeless(text: str, place: str) -> str:
+    """Output without the name of the store, times of files in the object store, and sizes on the disk."""
+    text = text.replace(quoted(place), "STORE").replace(place, "STORE")
+    return re.sub(r'"(allocated|created|id|plan_id|seconds|mtime_ns|fingerprint)":[^,}]*', "", text)
+
+
+def test_a_uri_is_never_repaired(bucket: Bucket) -> None:
+    uri = bucket.uri("5.3.3-plain-crash")
+    for words in ((), ("--yes",), ("--dry-run", "--plan-out", "plan.json")):
+        run = rmqstore("recover", uri, *words)
+        assert (run.status, run.crashed) == (2, False)
+        assert "is a URI" in run.err and "Copy the store" in run.err
 
 
 def test_only_the_ranges_that_are_needed_are_fetched(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

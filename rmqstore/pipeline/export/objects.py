@@ -37,7 +37,7 @@ _CHOOSE = "Choose a URI with nothing below it, or that of an export that was sto
 
 
 class ObjectDestination(Destination):
-    """What is below the URI `out`. Two exports of the same messages to it at one time write the same files."""
+    """The objects below the URI `out`. Two exports of the same messages to it at one time write the same ones."""
 
     def __init__(self, out: str, store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) -> None:
         super().__init__(store, request, pieces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,21 +13,14 @@ from rmqstore.findings import Finding
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import batches_of_rows
 from rmqstore.pipeline.tables.selection import Selection
-from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, StorePart, schema
 from rmqstore.reading.progress import Advance
 
 _BATCH_ROWS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class StorePart(Part):
-    """A whole store: findings come from comparing everything with everything."""
-
-    store: StoreAt
-
-
 class Findings:
-    """Findings in the order in which `rmqstore verify` prints them."""
+    """Findings in the order in which `rmqstore verify` prints them; they come from comparing everything with everything."""
 
     name = "findings"
     summary = "The findings of a verification, which runs when the table is read."

@@ -14,18 +14,11 @@ from rmqstore.listing.topics import list_topics
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import batches_of_rows
 from rmqstore.pipeline.tables.selection import Selection
-from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, StorePart, schema
 from rmqstore.reading.progress import Advance
 from rmqstore.store.root import Store
 
 _BATCH_ROWS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class ListingPart(Part):
-    """A whole store."""
-
-    store: StoreAt
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +34,11 @@ class Listing:
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
         """Return the whole store."""
         at.open()
-        return [ListingPart(0, at.path, 0, at)]
+        return [StorePart(0, at.path, 0, at)]
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Yield all rows that meet the conditions."""
-        assert isinstance(part, ListingPart)
+        assert isinstance(part, StorePart)
         yield from batches_of_rows(self.rows(part.store.open()), selection, schema(self, selection.columns), _BATCH_ROWS)
 
 

@@ -45,6 +45,13 @@ class Column:
         return pa.field(self.name, TYPES[self.type])
 
 
+@dataclass(frozen=True, slots=True)
+class StorePart(Part):
+    """A whole store, of a table that is read at one time."""
+
+    store: StoreAt
+
+
 class Table(Protocol):
     """Rows of one kind in a store. `parts` and `read` may run in different processes."""
 

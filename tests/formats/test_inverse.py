@@ -57,6 +57,9 @@ ROCKSDB_KEYS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "rocksdb.CONFIG_HEAD": {"prefix": st.just(1), "table": st.integers(0, 9), "record": st.integers(0, 3), "rest": TEXTS},
     "rocksdb.CONFIG_NAME": {"name": TEXTS},
     "rocksdb.TIMELINE_KEY": {"deliver_timestamp": LONGS, "unique_key": TEXTS},
+    "rocksdb.INDEX_HOUR": {"hour": LONGS, "rest": TEXTS},
+    "rocksdb.HALF_KEY": {"physical_offset": LONGS, "rest": TEXTS},
+    "rocksdb.POP_TIME": {"visibility_timestamp": LONGS, "rest": TEXTS},
     "rocksdb.CONFIG_OFFSET": {"group": TEXTS, "topic": TEXTS, "queue_id": INTS},
 }
 """Keys of varying length, and their values without lengths."""

@@ -35,8 +35,10 @@ options = {"columns": "position, topic", "settings": settings}
 stream = spark.readStream.format("rocketmq").options(**options).load(root)
 writer = stream.writeStream.format("parquet").option("checkpointLocation", out + "/checkpoint")
 query = writer.trigger(processingTime="500 milliseconds").start(out + "/rows")
-while query.lastProgress is None:
+while query.lastProgress is None and query.isActive:
     time.sleep(0.1)
+if query.exception() is not None:
+    raise query.exception()
 print("running", flush=True)
 sys.stdin.readline()
 query.processAllAvailable()
@@ -63,11 +65,10 @@ def test_every_message_once(release: str, tmp_path: Path) -> None:
     with BusyBroker(release, root, tmp_path / "scratch", rate=500, seed=1) as broker:
         broker.wait_for(100_000)
         command = [sys.executable, "-c", CODE, str(root), str(tmp_path / "out"), json.dumps(dict(SIZES))]
-        stream = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=variables, text=True
-        )
+        stream = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True)
         assert stream.stdout is not None
-        assert stream.stdout.readline() == "running\n"
+        if stream.stdout.readline() != "running\n":
+            pytest.fail(stream.communicate()[1][-3000:])
         broker.wait_for(broker.acknowledged()[-1]["physicalOffset"] + 500_000)
     printed, _ = stream.communicate("\n", timeout=PATIENCE)
 

@@ -103,7 +103,7 @@ def test_random_damages(number: int, worker: Repairing, tmp_path: Path) -> None:
     _demand(random_case(SEED, number), worker, tmp_path)
 
 
-@pytest.mark.limited(25)
+@pytest.mark.limited(16)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("seed", "number"), [(seed, number) for seed, numbers in ONCE_BROKEN.items() for number in numbers])
 def test_damages_that_were_repaired_wrongly(seed: int, number: int, worker: Repairing, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_the_small_store_has_nothing_to_find(small_store: tuple[Path, dict[str, 
     assert [finding for finding in verify(root, settings, DATA_PARTS) if finding.severity is not Severity.INFO] == []
 
 
-@pytest.mark.limited(3)
+@pytest.mark.limited(2)
 @pytest.mark.sampled(0)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_every_flipped_bit_is_found_or_listed(part: int, small_store: tuple[Path, dict[str, str]]) -> None:

@@ -43,7 +43,7 @@ def test_every_damage_has_a_row() -> None:
     assert set(expectations.TABLE) <= set(DAMAGES)
 
 
-@pytest.mark.limited(450)
+@pytest.mark.limited(250)
 @pytest.mark.sampled(250)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -192,7 +192,7 @@ CHANGES: list[Callable[[Path], None]] = [
 ]
 
 
-@pytest.mark.limited(120)
+@pytest.mark.limited(60)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize(("name", "pattern"), TARGETS)

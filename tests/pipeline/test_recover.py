@@ -71,7 +71,8 @@ def _whole(action: Action, staging: Staging) -> tuple[Action, str | None]:
     return replace(action, contents=replace(contents, file=None), attributes=None), digest
 
 
-@pytest.mark.exhaustive
+@pytest.mark.limited(1)
+@pytest.mark.sampled(0)  # 50 damages each
 @pytest.mark.parametrize(("strategy", "lost_units"), WAYS)
 @pytest.mark.parametrize("base", BASES)
 def test_every_damage(base: str, strategy: Strategy, lost_units: LostUnits, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.prediction.recorded_cases import cases_of, truth_files
 GROUPS = [(name, base) for name in truth_files() for base, _ in groupby(cases_of(name), key=lambda case: case["base"])]
 
 
-@pytest.mark.limited(280)
+@pytest.mark.limited(160)
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "base"), GROUPS, ids=str)
 def test_the_prediction_is_what_the_broker_did(name: str, base: str, tmp_path: Path) -> None:

@@ -176,7 +176,8 @@ def test_undo_killed_at_every_call_and_continued(case: Case) -> None:
         assert case.backup_is_as_it_was, number
 
 
-@pytest.mark.exhaustive
+@pytest.mark.limited(1)
+@pytest.mark.sampled(0)
 def test_undo_killed_at_every_call_and_taken_back(case: Case) -> None:
     for number, changing in case.killed_at_every_call(case.applied, Changing.undo, case.undo_calls):
         stopped = unfinished(changing.root)
@@ -190,7 +191,8 @@ def test_undo_killed_at_every_call_and_taken_back(case: Case) -> None:
         assert case.backup_is_as_it_was, number
 
 
-@pytest.mark.exhaustive
+@pytest.mark.limited(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(("error", "for_ever"), [(NO_SPACE, True), (IO_ERROR, False)], ids=["ENOSPC for ever", "EIO once"])
 def test_a_disk_that_fails_at_every_call(case: Case, error: int, for_ever: bool) -> None:
     for number in range(case.apply_calls):

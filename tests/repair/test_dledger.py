@@ -122,6 +122,7 @@ def test_a_member_stays_as_it_is(member: tuple[Path, dict[str, str]]) -> None:
     assert data_of(root) == before
 
 
+@pytest.mark.limited(16)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("damage", PROVEN)
 def test_what_the_rest_proves_is_written_as_it_was(damage: str, member: tuple[Path, dict[str, str]]) -> None:

@@ -20,6 +20,7 @@ from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
 from rmqstore.prediction.consequences import Consequences, QueueFate, QueueOutcome
 from rmqstore.prediction.outcome import Outcome, QueueState
 from rmqstore.reading.entries import unit_at
+from rmqstore.reading.indexdatabase import last_indexed
 from rmqstore.store.ends import batch_queue_ends, queue_ends
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
@@ -92,11 +93,13 @@ class Prediction:
 
     @cached_property
     def unindexed(self) -> npt.NDArray[np.int64]:
-        """Physical offsets of sampled records with keys that no index file covers after the start."""
+        """Physical offsets of sampled records with keys that no index covers after the start."""
         files = (self.outcome.after_start or self.outcome.after_load).index_files
         if files is None or self.outcome.scan is None or not self.context.store.config.flag("messageIndexEnable"):
             return np.zeros(0, np.int64)
-        return uncovered(self.sample.keyed, files)
+        last = last_indexed(self.context.store) if not files else None
+        missed = uncovered(self.sample.keyed, files)
+        return missed if last is None else missed[missed > last]
 
     @property
     def harmed(self) -> Sequence[QueueFate]:

@@ -85,6 +85,9 @@ def test_the_index_of_a_broker_agrees_with_the_log(name: str, tmp_path: Path) ->
     run = rmqstore("verify", root, *OPTIONS, "--format", "json", "--all")
     assert {one["code"] for one in run.objects if one["type"] == "finding"} <= {"RMQ-CL-PREALLOC", "RMQ-CP-INDEX", "RMQ-ST-ABORT"}
     assert run.objects[-1]["not_checked"] == []
+    diagnosed = rmqstore("doctor", root, *OPTIONS, "--format", "json").objects
+    assert "RMQ-IX-INCOMPLETE" not in {one.get("code") for one in diagnosed}
+    assert name != "noindex" or {one["area"]: one["state"] for one in diagnosed[-1]["areas"]}["index"] == "ok"
 
 
 def test_each_kind_of_contradiction_is_found(tmp_path: Path) -> None:

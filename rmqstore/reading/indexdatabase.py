@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rmqstore.errors import UnreadableError
 from rmqstore.reading.messagedatabase import message_database
 from rmqstore.store.rocksdb.library import linked
 from rmqstore.store.rocksdb.streams import RECOVERY, exactly, output_of
@@ -51,6 +52,9 @@ def look_up(store: Store, topics: Sequence[str], key: str) -> IndexAnswer | None
 
 
 def last_indexed(store: Store) -> int | None:
-    """Return the physical offset of the last message of the index, None without one. Raises as `look_up`."""
-    answer = look_up(store, (), "")
+    """Return the physical offset of the last message of the index, None without one and where it cannot be read. Raises OSError."""
+    try:
+        answer = look_up(store, (), "")
+    except UnreadableError:
+        return None
     return None if answer is None else answer.last

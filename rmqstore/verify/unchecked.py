@@ -92,7 +92,9 @@ def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
         yield NotChecked("rocksdbstore/", _why(context, "verified"))
         return
     entries = {family.name: family.entries or 0 for family in read.families}
-    if context.options.wants("index") and not is_compared(entries.get(INDEX, 0)):
+    if context.options.wants("index") and entries.get(INDEX) and context.store.dledger is not None:
+        yield NotChecked("the index in rocksdbstore/", _why(context, "compared with a DLedger log"))
+    elif context.options.wants("index") and not is_compared(entries.get(INDEX, 0)):
         yield NotChecked("the index in rocksdbstore/", f"it has {entries[INDEX]} entries; up to {MOST_ENTRIES} are compared with the log")
     if entries.get(TRANSACTIONS):
         yield NotChecked("transactions in rocksdbstore/", _why(context, "compared with half messages"))

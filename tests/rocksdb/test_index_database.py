@@ -127,3 +127,29 @@ def test_an_index_with_too_many_entries_is_named(tmp_path: Path, monkeypatch: py
     root = unpacked("noindex", tmp_path)
     last = rmqstore("verify", root, *OPTIONS, "--format", "json").objects[-1]
     assert [one["area"] for one in last["not_checked"]] == ["the index in rocksdbstore/"]
+
+
+def test_entries_after_the_last_message_are_no_findings(tmp_path: Path) -> None:
+    """A broker moves `lastOffsetPy` at the end of some batches only."""
+    root = unpacked("noindex", tmp_path)
+    middle = sorted(int.from_bytes(key[-8:], "big") for key, _ in entries(root))[200]
+    changed(root, {b"lastOffsetPy": middle.to_bytes(8, "big")}, "default")
+    assert findings(root) == []
+    after = next(key for key, _ in entries(root) if int.from_bytes(key[-8:], "big") > middle)
+    changed(root, {after: None}, "default")
+    assert findings(root) == []
+
+
+def test_a_damaged_table_of_the_index_ends_no_command(tmp_path: Path) -> None:
+    root = unpacked("noindex", tmp_path)
+    table = max((root / "rocksdbstore").glob("*.sst"), key=lambda path: path.stat().st_size)
+    with table.open("r+b") as stream:
+        stream.seek(3000)
+        stream.write(b"\xff" * 400)
+    run = rmqstore("verify", root, *OPTIONS, "--format", "json", "--all")
+    assert run.status == 1 and not run.crashed, run.err
+    codes = {one["code"] for one in run.objects if one["type"] == "finding"}
+    assert {"RMQ-RD-BLOCK", "RMQ-IX-INCOMPLETE"} <= codes
+    assert "rocksdbstore/" in {one["area"] for one in run.objects[-1]["not_checked"]}
+    diagnosed = rmqstore("doctor", root, *OPTIONS, "--format", "json")
+    assert diagnosed.status == 1 and "could not be read" not in diagnosed.objects[-1]["headline"]

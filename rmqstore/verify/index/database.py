@@ -14,6 +14,7 @@ from rmqstore.findings import Finding
 from rmqstore.formats.properties import KEYS, TAGS, UNIQ_KEY
 from rmqstore.formats.rocksdb import LAST_OFFSET_KEY, LAST_TIME_KEY
 from rmqstore.formats.sysflag import SysFlag
+from rmqstore.reading.indexdatabase import HOUR
 from rmqstore.reading.messagedatabase import message_database
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.parts import PartKind
@@ -27,16 +28,20 @@ FAMILY = "default"
 MOST_ENTRIES = 20_000_000
 """Entries of an index that is compared: their hashes are in memory, 8 bytes each."""
 _CODE = "RMQ-RD-INDEX"
-_HOUR = 3_600_000
 _LONG = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """Sorted hashes of the entries that are of the log, the places of the first and the last message in it, and entries of another form."""
+    """Sorted hashes of the entries that are of the log, and how many entries have another form.
+
+    `first`, `reach`: smallest and largest physical offset of an entry. `last`: up to there the index has every message; a broker may have
+    written some entries after it.
+    """
 
     hashes: npt.NDArray[np.int64]
     first: int
+    reach: int
     last: int
     odd: int
 
@@ -49,7 +54,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _check(context: Context, path: Path) -> Iterator[Finding]:
-    database = message_database(context.store, family=FAMILY)
+    database = message_database(context.store, family=FAMILY) if context.store.dledger is None else None
     index = None if database is None else _read(database, context.store.message_log.min_offset)
     if database is None or index is None:
         return
@@ -66,9 +71,10 @@ def _check(context: Context, path: Path) -> Iterator[Finding]:
         places = np.searchsorted(index.hashes, hashes).clip(max=index.hashes.size - 1)
         found = index.hashes[places] == hashes
         known[places[found]] = True
-        missing += int(np.count_nonzero(~found))
+        lacking = offsets[~found & (offsets <= index.last)]
+        missing += len(lacking)
         if first_missing < 0 and missing:
-            first_missing = int(offsets[~found].min())
+            first_missing = int(lacking.min())
     if missing:
         are = "is" if missing == 1 else "are"
         text = f"{counted(missing, 'key')} of messages of the log {are} not in the index, first of the message here"
@@ -85,7 +91,7 @@ def is_compared(entries: int) -> bool:
 def _read(database: Database, min_offset: int) -> _Index | None:
     """Return the index, None if it has more entries than are compared, or none."""
     hashes = array("q")
-    first, last, odd = -1, -1, 0
+    first, reach, last, odd = -1, -1, -1, 0
     for _, pair in pairs_of_database(database, FAMILY):
         if pair is None:
             continue
@@ -97,18 +103,18 @@ def _read(database: Database, min_offset: int) -> _Index | None:
         elif key != LAST_TIME_KEY:
             offset = int.from_bytes(key[-_LONG:], "big", signed=True)
             if offset >= min_offset:  # entries of expired files stay for a while
-                first = offset if first < 0 else min(first, offset)
+                first, reach = offset if first < 0 else min(first, offset), max(reach, offset)
                 hashes.append(hash(key + value))
                 if not is_compared(len(hashes)):
                     return None
-    return _Index(np.sort(np.frombuffer(hashes, np.int64)) if hashes else np.zeros(0, np.int64), first, last, odd)
+    return _Index(np.sort(np.frombuffer(hashes, np.int64)) if hashes else np.zeros(0, np.int64), first, reach, last, odd)
 
 
 def _expected(context: Context, index: _Index) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yield, batch by batch, places of messages that the index is of, and hashes of the entries that it must have of them."""
+    """Yield, batch by batch, places of messages in the part of the log that the index is of, and hashes of the entries of them."""
     if not index.hashes.size:
         return
-    scanner, end = LogScanner(), min(index.last + 1, context.log.end_offset)
+    scanner, end = LogScanner(), min(max(index.last, index.reach) + 1, context.log.end_offset)
     for file in context.store.message_log.files:
         if file.end <= index.first or file.start >= end:
             continue
@@ -119,7 +125,7 @@ def _expected(context: Context, index: _Index) -> Iterator[tuple[npt.NDArray[np.
             places, hashes = array("q"), array("q")
             for row in np.flatnonzero(wanted).tolist():
                 offset, time = int(records["position"][row]), int(records["store_timestamp"][row])
-                head, place, value = (number.to_bytes(_LONG, "big", signed=True) for number in (time // _HOUR * _HOUR, offset, time))
+                head, place, value = (number.to_bytes(_LONG, "big", signed=True) for number in (time // HOUR * HOUR, offset, time))
                 for key in _keys(scanner.topic(int(records["topic"][row])), batch.properties(row)):
                     places.append(offset)
                     hashes.append(hash(head + key + place + value))

@@ -178,5 +178,5 @@ class Horizon:
         first, second = self.first, self.second
         if first is None or second is None:
             return False
-        is_recent = any(mtime > time.time_ns() - _STEP_NS for _, _, mtime in second.configured(name))
+        is_recent = any(abs(time.time_ns() - mtime) < _STEP_NS for _, _, mtime in second.configured(name))
         return is_recent or first.configured(name) != second.configured(name)

@@ -277,6 +277,7 @@ def _database(path: Path, part: str | None, config: BrokerConfig) -> Target | No
     """Return the RocksDB database in a directory, None for any other directory."""
     if PARTS.get(part or "") not in (None, FileKind.ROCKSDB):
         return None
+    path = path.absolute()
     found = database_in(path, use_of(path))
     return None if found is None else _of_databases([(path.name, found)], config)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -35,4 +34,4 @@ def test_spark_says_what_this_process_says(session: SparkSession, tmp_path: Path
     frame = session.read.format("rocketmq").load(str(root))
     counts = {row["topic"]: row["n"] for row in frame.groupBy("topic").count().withColumnRenamed("count", "n").collect()}
     assert counts == {one["topic"]: one["n"] for one in said("local", "sql", root, statement, "--format", "json")}
-    assert json.dumps(counts)
+    assert sum(counts.values()) > 100

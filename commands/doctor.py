@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, setting_words, store_options, uris_of_copies, with_uris
-from rmqstore.commands.engines import at_hand_until_the_end, stores_argument
+from rmqstore.commands.engines import open_at_hand, stores_argument
 from rmqstore.commands.reporting import html_option, write_page
 from rmqstore.errors import RmqstoreError, UsageError
 
@@ -85,9 +85,8 @@ def command(
 def diagnosis_of(store: Path | str, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str]) -> tuple[Store, Diagnosis]:
     """Open a store and diagnose it. Raises UsageError, UnreadableError, NotAStoreError."""
     from rmqstore.doctor.diagnosis import diagnose
-    from rmqstore.store.root import Store
 
-    opened = Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
+    opened = open_at_hand(store, broker_conf, settings)
     return opened, diagnose(opened, broker_version, commands_on(opened.root, broker_version, broker_conf, settings))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from glob import glob, has_magic
 from pathlib import Path
@@ -64,6 +64,13 @@ def at_hand_until_the_end(store: Path | str, *, by_range: bool = True) -> Path:
     path = click.get_current_context().with_resource(at_hand(StoreAt(store), by_range=by_range)).path
     uris_of_copies()[path] = store
     return Path(path)
+
+
+def open_at_hand(store: Path | str, broker_conf: Path | None, settings: Mapping[str, str]) -> Store:
+    """Open a store by its path or URI, until the command ends. Raises UsageError, NotAStoreError, UnreadableError."""
+    from rmqstore.store.root import Store
+
+    return Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
 
 
 def spark_options(command: Decorated) -> Decorated:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rmqstore.commands.common import View, output_options, store_options, write_list
-from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
+from rmqstore.commands.engines import open_at_hand, store_or_uri_argument
 
 
 @click.command("groups", short_help="List consumer groups: offset, lag, next message of each queue.")
@@ -17,7 +17,9 @@ from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argume
 @click.option("--topic", metavar="TOPIC", help="Only queues of this topic.")
 @store_options
 @output_options
-def command(store: Path, group: str | None, topic: str | None, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+def command(
+    store: Path | str, group: str | None, topic: str | None, broker_conf: Path | None, settings: Mapping[str, str], view: View
+) -> None:
     """List the consumer groups of STORE with their offset in each queue, how many messages are left, and the next one they get.
 
     Offsets are those of consumerOffset.json (lmqConsumerOffset.json with enableLmq).
@@ -25,12 +27,8 @@ def command(store: Path, group: str | None, topic: str | None, broker_conf: Path
     """
     from rmqstore.listing.groups import list_groups
     from rmqstore.render.text import labelled
-    from rmqstore.store.root import Store
 
-    rows = [
-        row.as_json()
-        for row in list_groups(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), group, topic)
-    ]
+    rows = [row.as_json() for row in list_groups(open_at_hand(store, broker_conf, settings), group, topic)]
     if view.format == "table":
         rows = [labelled(row) for row in rows]
     write_list(view, "offset", rows)

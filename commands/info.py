@@ -11,7 +11,7 @@ import click
 
 from rmqstore.commands import denied
 from rmqstore.commands.common import NOTHING_TO_DO, View, next_command, output_options, store_options
-from rmqstore.commands.engines import at_hand_until_the_end, stores_argument
+from rmqstore.commands.engines import open_at_hand, stores_argument
 from rmqstore.errors import RmqstoreError
 from rmqstore.render.sizes import size_text
 from rmqstore.wording import counted
@@ -37,11 +37,10 @@ def command(stores: tuple[Path | str, ...], broker_conf: Path | None, settings: 
     STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched.
     """
     from rmqstore.scan.tail import tail_records
-    from rmqstore.store.root import Store
     from rmqstore.store.summary import summarize
 
     def look(store: Path | str) -> StoreSummary:
-        opened = Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
+        opened = open_at_hand(store, broker_conf, settings)
         summary = summarize(opened, tail_records)
         return summary if isinstance(store, Path) else replace(summary, path=store)
 

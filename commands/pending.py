@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, output_options, store_options, write_list
-from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
+from rmqstore.commands.engines import open_at_hand, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.listing.pending import PendingRow
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N rows, the oldest ones.")
 @store_options
 @output_options
-def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+def command(
+    store: Path | str, topic: str | None, limit: int | None, broker_conf: Path | None, settings: Mapping[str, str], view: View
+) -> None:
     """List what was undecided in STORE when the broker stopped, the oldest first: half messages of transactions that were neither committed
     nor rolled back, and messages that a group popped and did not acknowledge.
 
@@ -31,9 +33,8 @@ def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path
     Queues and configuration in RocksDB are read, unless a broker uses them (status 4).
     """
     from rmqstore.listing.pending import list_pending
-    from rmqstore.store.root import Store
 
-    rows = list_pending(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), topic)
+    rows = list_pending(open_at_hand(store, broker_conf, settings), topic)
     write_list(view, "row", (_for_people(row) if view.format == "table" else row.as_json() for row in islice(rows, limit)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_options
-from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
+from rmqstore.commands.engines import open_at_hand, store_or_uri_argument
 from rmqstore.commands.predicting import predict, what_if_option
 from rmqstore.errors import UsageError
 
@@ -35,10 +35,9 @@ def command(
     several ways to start are compared, and the least harmful one is named with those that are equal to it. STORE may be a URI (s3, gs,
     hdfs), of which only the ranges that are needed are fetched.
     """
-    from rmqstore.store.root import Store
 
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
     step = next_command("doctor", store, broker_conf, settings)
-    opened = Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
+    opened = open_at_hand(store, broker_conf, settings)
     predict(opened, broker_version, [*what_if, *tried], view, step)

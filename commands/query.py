@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, output_options, store_options
-from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
+from rmqstore.commands.engines import open_at_hand, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.query.search import Report
@@ -68,14 +68,13 @@ def command(
     from rmqstore.query.search import Search
     from rmqstore.query.wanted import wanted_by
     from rmqstore.store.kinds.identify import FileKind
-    from rmqstore.store.root import Store
     from rmqstore.terminal import line_sink
 
     wanted = wanted_by(
         key=key, unique_key=unique_key, offset_id=offset_id, queue=queue, time=time, physical_offset=physical_offset, topic=topic
     )
     request = Request(body=BodyForm(body), decompress=decompress)
-    opened = Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
+    opened = open_at_hand(store, broker_conf, settings)
     search = Search(opened, wanted, request, scan=scan, threads=threads)
     found = islice(search.messages(), limit)
     if view.format == "json":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, output_options, store_options, write_list
-from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
+from rmqstore.commands.engines import open_at_hand, store_or_uri_argument
 from rmqstore.commands.filters import queue_option, topic_and_queue, topic_option
 from rmqstore.render.sizes import size_text
 
@@ -48,12 +48,9 @@ def command(
     Queues in RocksDB are read, unless a broker uses them (status 4).
     """
     from rmqstore.listing.queues import list_queues
-    from rmqstore.store.root import Store
 
     topic, queue_id = topic_and_queue(topic, queue)
-    rows = sorted(
-        list_queues(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), topic, queue_id), key=_SORTS[sort]
-    )
+    rows = sorted(list_queues(open_at_hand(store, broker_conf, settings), topic, queue_id), key=_SORTS[sort])
     rows = rows[:limit]
     longest = max((row.max_offset or 0 for row in rows), default=0)
     write_list(view, "queue", [_for_people(row, longest) if view.format == "table" else row.as_json() for row in rows])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, output_options, store_options, write_list
-from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
+from rmqstore.commands.engines import open_at_hand, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.listing.timers import TimerRow
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N messages, the earliest ones.")
 @store_options
 @output_options
-def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+def command(
+    store: Path | str, topic: str | None, limit: int | None, broker_conf: Path | None, settings: Mapping[str, str], view: View
+) -> None:
     """List the messages of STORE that wait for their time, the earliest first: those of delay levels from the offset in delayOffset.json
     on, those in the timer, and those that the timer has not read yet.
 
@@ -31,9 +33,8 @@ def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path
     import time
 
     from rmqstore.listing.timers import list_timers
-    from rmqstore.store.root import Store
 
-    rows = list_timers(Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings), int(time.time() * 1000), topic)
+    rows = list_timers(open_at_hand(store, broker_conf, settings), int(time.time() * 1000), topic)
     write_list(view, "message", (_for_people(row) if view.format == "table" else row.as_json() for row in islice(rows, limit)))
 
 

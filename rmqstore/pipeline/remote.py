@@ -81,15 +81,21 @@ def log_size(at: StoreAt) -> int:
         return 0
 
 
+def cause_of(error: Exception) -> str:
+    """Return the first line of what a file system of pyarrow says, without a period."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
 @contextmanager
 def _reading(uri: str) -> Iterator[None]:
     """Translate errors of pyarrow's file systems to one sentence."""
     try:
         yield
     except (OSError, ValueError, ImportError) as error:
-        lines = str(error).strip().splitlines()
-        cause = lines[0].rstrip(".") if lines else type(error).__name__
-        raise UnreadableError(f"{uri} could not be read: {cause}.", "Check the URI, the credentials and the free space here.") from error
+        raise UnreadableError(
+            f"{uri} could not be read: {cause_of(error)}.", "Check the URI, the credentials and the free space here."
+        ) from error
 
 
 def opened(uri: str) -> tuple[FileSystem, str]:

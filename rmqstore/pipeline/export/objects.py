@@ -22,7 +22,7 @@ from rmqstore.pipeline.export.manifest import MANIFEST, json_line, line_of, piec
 from rmqstore.pipeline.export.request import ExportRequest
 from rmqstore.pipeline.logparts import LogPiece
 from rmqstore.pipeline.publish import NotWrittenError
-from rmqstore.pipeline.remote import opened
+from rmqstore.pipeline.remote import cause_of, opened
 from rmqstore.store.root import Store
 
 if TYPE_CHECKING:
@@ -116,8 +116,6 @@ def _transferring(uri: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ImportError) as error:
-        lines = str(error).strip().splitlines()
-        cause = lines[0].rstrip(".") if lines else type(error).__name__
         raise NotWrittenError(
-            f"{uri} could not be written: {cause}.", "Check the URI and the credentials, and run the command again."
+            f"{uri} could not be written: {cause_of(error)}.", "Check the URI and the credentials, and run the command again."
         ) from error

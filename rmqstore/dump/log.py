@@ -12,6 +12,7 @@ from rmqstore.dump.message import message_object
 from rmqstore.dump.request import Request
 from rmqstore.dump.resync import next_record, record_around
 from rmqstore.dump.steps import MakeMessage, Step, damage, file_steps
+from rmqstore.reading.zeros import first_nonzero
 from rmqstore.store.mapped import MappedFile
 
 # Loading compiled code takes about as long as reading this many records without it.
@@ -174,7 +175,7 @@ def _record_behind(file: MappedFile, name: str, position: int, make_message: Mak
             # The position is in a damaged record or the rest of one, which is reported.
             return position
         begin, end = around
-        if steps.is_sound(begin) and (end == file.length or steps.is_sound(end)):
+        if steps.is_sound(begin) and (end == file.length or steps.is_sound(end) or first_nonzero(file, end) == file.length):
             return end
         step = steps.step(position)
     if step.value is None or step.value["type"] == "damage":

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from rmqstore.errors import StoreChangedError
+from rmqstore.formats.crc import body_crc
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1, RECORD_PREFIX
+from rmqstore.formats.record import (
+    BLANK_MAGIC,
+    MESSAGE_MAGIC_V1,
+    MESSAGE_MAGIC_V2,
+    MIN_RECORD_SIZE_V1,
+    RECORD_PREFIX,
+    RecordError,
+    StopReason,
+    decode_record,
+)
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, map_window, read_at
 
 _WINDOW = 16 << 20
+_FEW = 8 << 10
 # How far back a record is searched: the largest message that brokers accept by default, then larger common settings.
 _NEAR, _FAR = 5 << 20, 64 << 20
 _PREFIX = fixed_layout(RECORD_PREFIX)
@@ -22,6 +33,34 @@ def next_record(file: MappedFile, position: int) -> int | None:
 
     Plausible: magic, PHYSICALOFFSET = position, consistent lengths and a matching body CRC. None when nothing follows.
     """
+    position = _behind_hole(file, position)
+    found = found_nearby(file, position) if position < file.length else None
+    return found_by_kernel(file, position) if found is None else found
+
+
+def found_nearby(file: MappedFile, position: int) -> int | None:
+    """Return what the next bytes show to be the next record or BLANK, without loading machine code; None if they do not suffice."""
+    data = read_at(file, position, min(_FEW, file.length - position))
+    at = 0
+    while places := [place for magic in _MAGICS if (place := data.find(magic, at + _MAGIC.offset)) >= 0]:
+        at = min(places) - _MAGIC.offset
+        size, magic, own = (int.from_bytes(data[at + field.offset : at + field.end], "big") for field in (_SIZE, _MAGIC, _OWN_OFFSET))
+        if magic == BLANK_MAGIC and size == file.length - position - at:
+            return position + at
+        try:
+            record = decode_record(data, at) if own == file.start + position + at else None
+        except RecordError as error:
+            if error.reason in (StopReason.SIZE_BEYOND_FILE, StopReason.TRUNCATED):
+                return None
+            record = None
+        if record is not None and record.body_crc == body_crc(record.body):
+            return position + at
+        at += 1
+    return None
+
+
+def found_by_kernel(file: MappedFile, position: int) -> int | None:
+    """Return what the compiled search finds, however far away; as `next_record`, but loads the machine code."""
     from rmqstore.scan import sigbus
     from rmqstore.scan.columns import Stop
     from rmqstore.scan.kernels.record import resync

@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-import llvmlite
-import llvmlite.binding as llvm
-
 import rmqstore.formats as formats
 from rmqstore.kept import keep_file, kept_directory
 
@@ -57,6 +54,9 @@ def write(path: Path, objects: Sequence[bytes]) -> None:
 
 
 def _name(modules: Sequence[str]) -> str:
+    import llvmlite
+    import llvmlite.binding as llvm
+
     state = hashlib.sha256()
     for word in (sys.version, llvmlite.__version__, llvm.get_process_triple(), llvm.get_host_cpu_name(), mmap.PAGESIZE):
         state.update(f"{word}\n".encode())

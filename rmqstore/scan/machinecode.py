@@ -11,8 +11,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from rmqstore.children import environment
 from rmqstore.errors import RmqstoreError
 from rmqstore.scan import cache
@@ -75,6 +73,8 @@ def load(*, quiet: bool = False) -> None:
 
 def add_symbols() -> None:
     """Name for the loader what the machine code does not contain."""
+    import llvmlite.binding as llvm
+
     llvm.add_symbol(CRC_SYMBOL, crc_address(llvm.get_host_cpu_features()))
 
 
@@ -105,6 +105,8 @@ def _failed(why: str) -> RmqstoreError:
 
 def _engine(objects: Sequence[bytes]) -> Any:
     """Return LLVM's loader with the objects, linked with this process."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     add_symbols()

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.datasource import (
@@ -29,6 +31,7 @@ import rmqstore.spark
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.columns import Columns
 from rmqstore.pipeline.spark.failures import SourceError
 from rmqstore.pipeline.spark.find_java import find_java
 from rmqstore.pipeline.spark.source import FilteringReader
@@ -67,6 +70,28 @@ def rows(frame: DataFrame) -> list[Row]:
     return found
 
 
+TIMES = {
+    "messages": ("born_timestamp", "store_timestamp"),
+    "index": ("store_timestamp",),
+    "timer": ("write_time",),
+    "queues": ("first_store_timestamp", "last_store_timestamp"),
+}
+"""Columns that are timestamps of Spark, and milliseconds in the table."""
+
+
+def timed(table: str, found: list[Row]) -> list[Row]:
+    """Rows of a table with its times as Spark has them."""
+    names = TIMES.get(table, ())
+    return [row | {name: moment(row[name]) for name in names if name in row} for row in found]
+
+
+def moment(number: int | None) -> datetime | None:
+    try:
+        return None if number is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=number)
+    except OverflowError:
+        return None
+
+
 @pytest.mark.parametrize("table", TABLE_NAMES)
 @pytest.mark.parametrize("name", ["broker-5.5.1-crash", "5.3.3-empty-crash"])
 def test_a_table_has_the_rows_that_it_has_without_spark(spark: SparkSession, name: str, table: str) -> None:
@@ -75,7 +100,7 @@ def test_a_table_has_the_rows_that_it_has_without_spark(spark: SparkSession, nam
     frame = load(spark, at, table)
 
     assert frame.columns == [column.name for column in find_table(table).columns]
-    assert rows(frame) == rows_of(table, at)
+    assert rows(frame) == timed(table, rows_of(table, at))
 
 
 @pytest.mark.exhaustive
@@ -97,7 +122,9 @@ def test_every_sample_store_has_exactly_the_messages_of_the_ground_truth(spark: 
 def test_the_stores_of_whole_brokers_have_the_rows_that_they_have_without_spark(spark: SparkSession) -> None:
     for name in (one.name for one in cases() if one.is_broker):
         at = at_sample(case(name), sample_store(name))
-        assert rows(load(spark, at, columns=",".join(PUT_COLUMNS))) == rows_of("messages", at, Selection(PUT_COLUMNS)), name
+        assert rows(load(spark, at, columns=",".join(PUT_COLUMNS))) == timed("messages", rows_of("messages", at, Selection(PUT_COLUMNS))), (
+            name
+        )
 
 
 @pytest.mark.parametrize("damage", ["totalsize-huge", "property-flip-mid", "field-physicaloffset-mid", "magic-v2"])
@@ -106,7 +133,7 @@ def test_a_damaged_store_has_the_rows_that_it_has_without_spark(spark: SparkSess
     apply(DAMAGES[damage](StoreView(root, sample.settings(root))), root)
     at = at_sample(sample, root)
 
-    assert rows(load(spark, at)) == rows_of("messages", at)
+    assert rows(load(spark, at)) == timed("messages", rows_of("messages", at))
 
 
 @pytest.fixture
@@ -116,7 +143,7 @@ def many_files(tmp_path: Path) -> tuple[StoreAt, list[Row]]:
     for number in range(300):
         builder.message(f"Topic{number % 2}", b"x" * 50, queue_id=number // 2 % 4)
     at = StoreAt.of(builder.build())
-    return at, rows_of("messages", at)
+    return at, timed("messages", rows_of("messages", at))
 
 
 def read_bytes(metrics: Path) -> dict[str, int]:
@@ -173,8 +200,13 @@ WHERE = (
     "queue_id in (0, null)",
     "queue_id <=> 3",
     "topic in ('Topic0', 'nobody') and queue_id between 1 and 2",
-    "store_timestamp > 1700000000100",
-    "store_timestamp <= 1700000000001",
+    "store_timestamp > timestamp '2023-11-14 22:13:20.1Z'",
+    "store_timestamp <= timestamp '2023-11-14 22:13:20.001Z'",
+    "store_timestamp < timestamp '2023-11-14 22:13:20.0015Z'",
+    "store_timestamp >= timestamp '2023-11-14 22:13:20.0015Z'",
+    "store_timestamp = timestamp '2023-11-14 22:13:20.002Z'",
+    "store_timestamp = timestamp '2023-11-14 22:13:20.0015Z'",
+    "store_timestamp in (timestamp '2023-11-14 22:13:20.002Z', timestamp '2023-11-14 22:13:20.0015Z')",
     "tags is null and queue_offset < 3",
     "queue_id > 1.5",
     "queue_id = '3'",
@@ -214,7 +246,7 @@ TOPIC, QUEUE = ("topic",), ("queue_id",)
     ],
 )
 def test_filters_that_are_taken_over(filters: list[Filter], conditions: dict[str, Condition]) -> None:
-    reader = FilteringReader(find_table("messages"), [StoreAt("/nowhere")], ("size",), 1 << 20, None, {})
+    reader = FilteringReader(find_table("messages"), [StoreAt("/nowhere")], Columns(("size",), frozenset()), 1 << 20, None, {})
 
     assert list(reader.pushFilters(filters)) == []
     assert reader.selection == Selection(("size",), conditions)
@@ -236,7 +268,7 @@ def test_filters_that_are_taken_over(filters: list[Filter], conditions: dict[str
     ],
 )
 def test_filters_that_are_left_to_spark(one: Filter) -> None:
-    reader = FilteringReader(find_table("messages"), [StoreAt("/nowhere")], ("size",), 1 << 20, None, {})
+    reader = FilteringReader(find_table("messages"), [StoreAt("/nowhere")], Columns(("size",), frozenset()), 1 << 20, None, {})
 
     assert list(reader.pushFilters([one])) == [one]
     assert reader.selection.conditions == {}
@@ -260,7 +292,10 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
     fields = load(spark, StoreAt.of(sample_store("5.3.3-plain")), "index").schema.fields
 
     assert [(field.name, field.dataType.simpleString(), field.metadata["comment"]) for field in fields] == [
-        (column.name, column.type, column.meaning) for column in table.columns
+        (column.name, "timestamp", column.meaning.removesuffix(" (ms)"))
+        if column.name in TIMES["index"]
+        else (column.name, column.type, column.meaning)
+        for column in table.columns
     ]
 
 
@@ -327,12 +362,55 @@ def test_errors_keep_their_kind_message_and_hint() -> None:
     assert type(unknown) is RmqstoreError
 
 
-def test_the_columns_of_a_schema_are_those_of_arrow(spark: SparkSession) -> None:
+def test_the_columns_of_a_schema_are_those_of_arrow_and_times_are_timestamps(spark: SparkSession) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     for name in TABLE_NAMES:
-        declared = load(spark, StoreAt.of(sample_store("5.3.3-plain")), name).schema
-        assert to_arrow_schema(declared, timezone="UTC").equals(schema(find_table(name)))
+        declared = to_arrow_schema(load(spark, StoreAt.of(sample_store("5.3.3-plain")), name).schema, timezone="UTC")
+        expected = schema(find_table(name))
+        for column in TIMES.get(name, ()):
+            expected = expected.set(expected.get_field_index(column), pa.field(column, pa.timestamp("us", "UTC")))
+        assert declared.equals(expected)
+
+
+def test_times_that_no_clock_had_are_null_and_a_schema_gives_their_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path / "store")
+    numbers = [0, -1, 1 << 62, -(1 << 62), 253402300799999, 253402300800000, -62135596800000, -62135596800001, 1700000000001]
+    for number in numbers:
+        builder.message(store_timestamp=number)
+    at = StoreAt.of(builder.build())
+
+    found = [row["store_timestamp"] for row in rows(load(spark, at, columns="store_timestamp"))]
+    assert found == [moment(number) for number in numbers]
+    assert found.count(None) == 4
+
+    reader = spark.read.format("rocketmq").schema("store_timestamp bigint, born_timestamp timestamp")
+    assert [row["store_timestamp"] for row in rows(reader.load(at.path))] == numbers
+    # Nulls meet no condition, wherever it is applied.
+    later = load(spark, at, columns="store_timestamp", pushdown="true").where("store_timestamp > timestamp '1970-01-01 00:00:00Z'")
+    assert len(rows(later)) == 2
+
+
+@pytest.mark.parametrize("text", ["1700000000100", "'2023-11-14T22:13:20.1Z'", "'2023-11-15T06:13:20.1+08:00'"])
+def test_conditions_on_times_take_numbers_and_texts(spark: SparkSession, many_files: tuple[StoreAt, list[Row]], text: str) -> None:
+    at, expected = many_files
+    border = moment(1700000000100)
+
+    found = rows(load(spark, at, where=f"store_timestamp >= {text}"))
+
+    assert found == [row for row in expected if row["store_timestamp"] >= border] != expected
+
+
+def test_a_stream_has_times_as_timestamps(spark: SparkSession, many_files: tuple[StoreAt, list[Row]], tmp_path: Path) -> None:
+    at, expected = many_files
+    stream = spark.readStream.format("rocketmq").options(columns="physical_offset,store_timestamp").load(at.path)
+    out = tmp_path / "out"
+
+    writer = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    assert writer.start(str(out)).awaitTermination(PATIENCE)
+
+    found = spark.read.parquet(str(out)).orderBy("physical_offset")
+    assert rows(found) == [{name: row[name] for name in ("physical_offset", "store_timestamp")} for row in expected]
 
 
 def of_sample(name: str) -> StoreAt:

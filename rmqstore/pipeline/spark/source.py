@@ -10,7 +10,7 @@ Options: `table` (default: messages), `columns` (names separated by commas; defa
 of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (about how much a task reads), `metrics` (a file that gets a JSON line
 for each part that was read, for measurements on one machine), `where` (conditions that are applied here, before files are read, and are a
 part of the frame), `pushdown` (true: so are the filters of the query).
-A schema given to the reader selects columns, too.
+A schema given to the reader selects columns, too. Times are timestamps, or milliseconds since 1970 where the schema has bigint.
 
 With `pushdown` a frame can be used for one query that names it once. Spark (4.1 to 4.3) keeps the reader's state after filters were
 pushed down, and uses it for every other query on the same frame, whatever its filters.
@@ -40,22 +40,20 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import Part, StoreAt
+from rmqstore.pipeline.spark.columns import STORE, TIMESTAMP, WITHIN, Columns, columns_ddl, milliseconds
 from rmqstore.pipeline.spark.failures import SourceError
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
-from rmqstore.pipeline.tables.table import LARGEST_PART, Column, Table, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Table
 from rmqstore.pipeline.tables.where import conditions
 from rmqstore.store.brokerconf import DEFAULTS
 
 FORMAT = "rocketmq"
 
-STORE = Column("store", "string", "path of the store")
-"""The column with the store of a row; it is there for several stores, or where it is named."""
 _OPTIONS = (
     "path",
     "paths",
@@ -83,19 +81,6 @@ def register(session: SparkSession) -> None:
     session.dataSource.register(RocketmqSource)
 
 
-def columns_ddl(table: Table, names: Iterable[str] | None = None) -> str:
-    """Return columns of a table (all, or those named) as SQL declares them, with their descriptions. Raises UsageError."""
-    known = {column.name: column for column in table.columns}
-    chosen = list(known if names is None else names)
-    schema(table, [name for name in chosen if name != STORE.name])
-    return ", ".join(_ddl(known.get(name, STORE)) for name in chosen)
-
-
-def _ddl(column: Column) -> str:
-    meaning = column.meaning.replace("\\", "\\\\").replace("'", "\\'")
-    return f"`{column.name}` {column.type} COMMENT '{meaning}'"
-
-
 class RocketmqSource(DataSource):
     """One table of one store or several."""
 
@@ -109,9 +94,9 @@ class RocketmqSource(DataSource):
             self._require_known_options()
             named = self.options.get("columns")
             if named is not None:
-                return columns_ddl(self._table(), [name.strip() for name in named.split(",")])
-            columns = columns_ddl(self._table())
-            return columns if len(self._paths()) == 1 else f"{_ddl(STORE)}, {columns}"
+                return columns_ddl(self._table(), [name.strip() for name in named.split(",")], timestamps=True)
+            columns = columns_ddl(self._table(), timestamps=True)
+            return columns if len(self._paths()) == 1 else f"{columns_ddl(self._table(), [STORE.name], timestamps=True)}, {columns}"
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -120,12 +105,12 @@ class RocketmqSource(DataSource):
         try:
             self._require_known_options()
             table = self._table()
-            _require_types(table, schema)
             largest = self._part_bytes()
             kind = FilteringReader if self._flag("pushdown") else RocketmqReader
             where = self.options.get("where")
             given = {} if where is None else conditions(where, table)
-            return kind(table, self._stores(), tuple(schema.fieldNames()), largest, self.options.get("metrics"), given)
+            columns = Columns.of(table, schema)
+            return kind(table, self._stores(), columns, largest, self.options.get("metrics"), given)
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -136,7 +121,7 @@ class RocketmqSource(DataSource):
         try:
             self._require_known_options()
             table, stores = self._table(), self._stores()
-            _require_types(table, schema)
+            columns = Columns.of(table, schema)
             if table.name != "messages" or len(stores) != 1 or STORE.name in schema.fieldNames():
                 raise UsageError("Only the messages of one store are a stream.", "Give one path, and leave out the option table.")
             where = self.options.get("where")
@@ -144,7 +129,7 @@ class RocketmqSource(DataSource):
             most = self.options.get("maxOffsetsPerTrigger")
             limit = None if most is None else _number(most, "maxOffsetsPerTrigger")
             begin = self.options.get("startingOffsets", "earliest")
-            return LogStream(stores[0], tuple(schema.fieldNames()), self._part_bytes(), given, begin, limit)
+            return LogStream(stores[0], columns, self._part_bytes(), given, begin, limit)
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -214,15 +199,6 @@ def _number(text: str, option: str) -> int:
     return int(text)
 
 
-def _require_types(table: Table, given: StructType) -> None:
-    wanted = [field for field in to_arrow_schema(given, timezone="UTC") if field.name != STORE.name]
-    known = schema(table, [field.name for field in wanted])
-    for mine, theirs in zip(known, wanted, strict=True):
-        if mine.type != theirs.type:
-            kind = next(column.type for column in table.columns if column.name == mine.name)
-            raise UsageError(f"The column {mine.name} of the table {table.name} is no {theirs.type}.", f"Its type is {kind}.")
-
-
 class RocketmqReader(DataSourceReader):
     """Reads chosen columns."""
 
@@ -230,7 +206,7 @@ class RocketmqReader(DataSourceReader):
         self,
         table: Table,
         stores: Sequence[StoreAt],
-        columns: tuple[str, ...],
+        columns: Columns,
         largest: int,
         metrics: str | None,
         given: Mapping[str, Condition],
@@ -239,7 +215,7 @@ class RocketmqReader(DataSourceReader):
         self._stores = stores
         self._columns = columns
         # A batch without a column has no rows.
-        self._read = tuple(name for name in columns if name != STORE.name) or (table.columns[0].name,)
+        self._read = columns.of_table or (table.columns[0].name,)
         self._largest = largest
         self._metrics = metrics
         self._conditions = dict(given)
@@ -269,18 +245,12 @@ class RocketmqReader(DataSourceReader):
             at.require()
             for batch in find_table(self._name).read(part, self.selection, advance):
                 rows += batch.num_rows
-                yield self._with_store(batch, at.path)
+                yield self._columns.made(batch, at.path)
         except RmqstoreError as error:
             raise SourceError(error) from error
         if self._metrics is not None:
             with Path(self._metrics).open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps({"table": self._name, "part": part.name, "bytes": count, "rows": rows}) + "\n")
-
-    def _with_store(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        if STORE.name not in self._columns:
-            return batch
-        arrays = [pa.repeat(path, batch.num_rows) if name == STORE.name else batch.column(name) for name in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, names=list(self._columns))
 
     @property
     def selection(self) -> Selection:
@@ -295,6 +265,7 @@ class FilteringReader(RocketmqReader):
         """Yield the filters that Spark has to apply."""
         table = find_table(self._name)
         kinds = {column.name: column.type for column in table.columns if column.name in table.selectable}
+        kinds |= {name: TIMESTAMP for name in self._columns.timestamps if name in kinds}
         for one in filters:
             name, condition = _condition(one, kinds)
             if condition is None:
@@ -313,6 +284,7 @@ _BOUNDS: dict[type[Filter], Callable[[Any], Condition]] = {
     In: lambda values: Condition(among=frozenset(value for value in values if value is not None)),
 }
 _SETS = (EqualTo, EqualNullSafe, In)
+_UP = (GreaterThanOrEqual, LessThan)
 
 
 def _condition(one: Filter, kinds: Mapping[str, str]) -> tuple[str, Condition | None]:
@@ -322,6 +294,10 @@ def _condition(one: Filter, kinds: Mapping[str, str]) -> tuple[str, Condition | 
     if bound is None or name not in kinds:
         return name, None
     value: Any = one.value  # type: ignore[attr-defined]
+    if kinds[name] == TIMESTAMP:
+        low, high = (milliseconds(value, up=up) for up in (False, True))
+        limit = high if isinstance(one, _UP) else low
+        return name, None if limit is None or (isinstance(one, _SETS) and low != high) else bound(limit).both(WITHIN)
     values = [item for item in value if item is not None] if isinstance(one, In) else [value]
     is_text = kinds[name] == "string"
     fits = all(isinstance(item, str if is_text else int) and not isinstance(item, bool) for item in values)

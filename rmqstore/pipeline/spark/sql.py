@@ -29,10 +29,10 @@ from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthInterv
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.columns import columns_ddl
 from rmqstore.pipeline.spark.failures import OF_JAVA, SourceError, java_ended, recognized
 from rmqstore.pipeline.spark.plans import Need, gathers, needs, optimized, require_reading
 from rmqstore.pipeline.spark.progress import task_progress
-from rmqstore.pipeline.spark.source import columns_ddl
 from rmqstore.pipeline.sqlresult import Result, readable, unique
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
 from rmqstore.pipeline.tables.table import LARGEST_PART, schema

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rmqstore.errors import RmqstoreError, StoreChangedError, UsageError
 from rmqstore.pipeline.job import Part, StoreAt
+from rmqstore.pipeline.spark.columns import Columns
 from rmqstore.pipeline.spark.failures import SourceError
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
@@ -36,9 +37,7 @@ EARLIEST, LATEST = "earliest", "latest"
 class LogStream(DataSourceStreamReader):
     """Reads the messages of one store as they are written."""
 
-    def __init__(
-        self, at: StoreAt, columns: tuple[str, ...], largest: int, given: Mapping[str, Condition], begin: str, most: int | None
-    ) -> None:
+    def __init__(self, at: StoreAt, columns: Columns, largest: int, given: Mapping[str, Condition], begin: str, most: int | None) -> None:
         """Begin at EARLIEST, LATEST or a physical offset in digits; `most` bytes of the log in a batch. Raises UsageError."""
         if begin not in (EARLIEST, LATEST) and not begin.isdigit():
             raise UsageError(f"The option startingOffsets is {begin!r}.", "Give earliest, latest, or a physical offset.")
@@ -103,13 +102,14 @@ class LogStream(DataSourceStreamReader):
         at, part, selection = partition.value
         try:
             at.require()
-            yield from find_table("messages").read(part, selection, silent)
+            for batch in find_table("messages").read(part, selection, silent):
+                yield self._columns.made(batch, at.path)
         except RmqstoreError as error:
             raise SourceError(error) from error
 
     def _selection(self, begin: int, until: int) -> Selection:
         place = Condition(begin, until - 1).both(self._conditions.get(_PLACE, Condition()))
-        return Selection(self._columns, self._conditions | {_PLACE: place})
+        return Selection(self._columns.names, self._conditions | {_PLACE: place})
 
 
 def _end(store: Store, hint: int) -> int:

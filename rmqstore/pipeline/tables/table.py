@@ -38,6 +38,8 @@ class Column:
     name: str
     type: str
     meaning: str
+    is_time: bool = False
+    """Whether the values are milliseconds since 1970, which data sources show as timestamps."""
 
     @property
     def field(self) -> pa.Field:

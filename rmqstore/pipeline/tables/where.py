@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from rmqstore.dump.request import parse_time
 from rmqstore.errors import UsageError
 from rmqstore.pipeline.tables.selection import Condition
-from rmqstore.pipeline.tables.table import Table
+from rmqstore.pipeline.tables.table import Column, Table
 
 _LITERAL = r"(?:-?\d+|'(?:[^']|'')*')"
 _ONE = re.compile(
@@ -17,7 +18,10 @@ _ONE = re.compile(
     re.IGNORECASE,
 )
 _AND = re.compile(r"and\b", re.IGNORECASE)
-_EXAMPLE = "Conditions are COLUMN = 1, <, <=, >, >=, in (1, 2), between 1 and 2, joined by `and`; texts are in '…' and take = and in."
+_EXAMPLE = (
+    "Conditions are COLUMN = 1, <, <=, >, >=, in (1, 2), between 1 and 2, joined by `and`; texts are in '…' and take = and in; "
+    "times are 1700000000000 or '2024-01-31T12:00:00Z'."
+)
 
 
 def conditions(text: str, table: Table) -> dict[str, Condition]:
@@ -42,16 +46,16 @@ def _condition(one: re.Match[str], table: Table) -> Condition:
     name = one["name"]
     if name not in table.selectable:
         raise UsageError(f"The table {table.name} has no conditions on {name}.", f"It has them on {', '.join(table.selectable)}.")
-    is_text = next(column.type for column in table.columns if column.name == name) == "string"
+    column = next(column for column in table.columns if column.name == name)
     if one["values"] is not None:
-        return Condition(among=frozenset(_value(text, is_text) for text in re.findall(_LITERAL, one["values"])))
+        return Condition(among=frozenset(_value(text, column) for text in re.findall(_LITERAL, one["values"])))
     if one["value"] is not None and one["sign"] == "=":
-        return Condition(among=frozenset({_value(one["value"], is_text)}))
-    if is_text:
+        return Condition(among=frozenset({_value(one["value"], column)}))
+    if column.type == "string":
         raise UsageError(f"The column {name} holds texts, which have no order here.", _EXAMPLE)
     if one["low"] is not None:
-        return Condition(_value(one["low"], False), _value(one["high"], False))
-    value = _value(one["value"], False)
+        return Condition(_value(one["low"], column), _value(one["high"], column))
+    value = _value(one["value"], column)
     return {
         "<": Condition(high=value - 1),
         "<=": Condition(high=value),
@@ -60,8 +64,11 @@ def _condition(one: re.Match[str], table: Table) -> Condition:
     }[one["sign"]]
 
 
-def _value(text: str, is_text: bool) -> Any:
+def _value(text: str, column: Column) -> Any:
     quoted = text.startswith("'")
-    if quoted != is_text:
-        raise UsageError(f"{text} is no {'text' if is_text else 'number'}.", _EXAMPLE)
-    return text[1:-1].replace("''", "'") if quoted else int(text)
+    content = text[1:-1].replace("''", "'") if quoted else text
+    if column.is_time and quoted:
+        return parse_time(content)
+    if quoted != (column.type == "string"):
+        raise UsageError(f"{text} is no {'number' if quoted else 'text'}.", _EXAMPLE)
+    return content if quoted else int(text)

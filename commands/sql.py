@@ -40,9 +40,9 @@ def command(
     settings: Mapping[str, str],
     view: View,
 ) -> None:
-    """Answer STATEMENT from the tables of STORE: messages, consumequeue, index, timer, findings, topics, queues, consumer_offsets,
-    log_files. Without one, statements are read from standard input, each up to a semicolon at the end of a line; on a terminal at a
-    prompt with a history.
+    """Answer STATEMENT from the tables of STORE: messages, consumequeue, index, timer, findings, topics, queues, consumer_groups,
+    consumer_offsets, delay_offsets, checkpoint, log_files. Without one, statements are read from standard input, each up to a
+    semicolon at the end of a line; on a terminal at a prompt with a history.
 
     This process answers, in the SQL of DuckDB; --engine spark, --master and --spark-conf let Spark answer, in its own.
     Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.

@@ -8,6 +8,7 @@ from typing import Any
 
 from rmqstore.listing.configured import configuration
 from rmqstore.listing.queues import list_queues
+from rmqstore.listing.subscriptions import number
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import TOPICS
 
@@ -54,7 +55,7 @@ def list_topics(store: Store) -> Iterator[TopicRow]:
         config = configured.get(topic)
         if isinstance(config, dict):
             yield TopicRow(
-                topic, True, *held, config.get("readQueueNums"), config.get("writeQueueNums"), _permissions(config), _type(config)
+                topic, True, *held, number(config, "readQueueNums"), number(config, "writeQueueNums"), _permissions(config), _type(config)
             )
         else:
             yield TopicRow(topic, topic in configured, *held)

@@ -74,6 +74,7 @@ TIMES = {
     "messages": ("born_timestamp", "store_timestamp"),
     "index": ("store_timestamp",),
     "timer": ("write_time",),
+    "checkpoint": ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp"),
     "queues": ("first_store_timestamp", "last_store_timestamp"),
 }
 """Columns that are timestamps of Spark, and milliseconds in the table."""

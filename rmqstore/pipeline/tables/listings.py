@@ -1,4 +1,4 @@
-"""Tables of a few rows: what `rmqstore topics`, `queues` and `groups` list, and the files of the log."""
+"""Tables of a few rows: what `rmqstore topics`, `queues` and `groups` list, groups, delay levels, the checkpoint, files of the log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from rmqstore.formats.checkpoint import CHECKPOINT, FILE_SIZE, parse_checkpoint
+from rmqstore.listing.delays import list_delays
 from rmqstore.listing.groups import list_groups
 from rmqstore.listing.queues import list_queues
+from rmqstore.listing.subscriptions import list_subscriptions
 from rmqstore.listing.topics import list_topics
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import batches_of_rows
@@ -17,6 +20,7 @@ from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, StorePart, schema
 from rmqstore.reading.progress import Advance
 from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
 
 _BATCH_ROWS = 1024
 
@@ -51,6 +55,11 @@ def _log_files(store: Store) -> Iterator[dict[str, Any]]:
             "length": file.length,
             "allocated": file.allocated,
         }
+
+
+def _checkpoint(store: Store) -> Iterator[Mapping[str, Any]]:
+    if store.checkpoint_path.is_file():
+        yield parse_checkpoint(read_whole(store.checkpoint_path, FILE_SIZE))
 
 
 _TOPIC = Column("topic", "string", "topic")
@@ -94,6 +103,22 @@ TABLES = (
         lambda store: (row.as_json() for row in list_queues(store)),
     ),
     Listing(
+        "consumer_groups",
+        "The consumer groups that are configured or have offsets.",
+        (
+            Column("group", "string", "consumer group"),
+            Column("configured", "boolean", "whether subscriptionGroup.json or the database of the configuration has it"),
+            Column("offsets", "bigint", "queues that it has an offset in"),
+            Column("consume_enable", "boolean", "consumeEnable; null where it is not configured"),
+            Column("consume_broadcast_enable", "boolean", "consumeBroadcastEnable; null where it is not configured"),
+            Column("consume_message_orderly", "boolean", "consumeMessageOrderly (5.0.0 and later); null where it is not configured"),
+            Column("retry_queues", "bigint", "retryQueueNums; null where it is not configured"),
+            Column("retry_max_times", "bigint", "retryMaxTimes; null where it is not configured"),
+        ),
+        ("group",),
+        lambda store: (row.as_row() for row in list_subscriptions(store)),
+    ),
+    Listing(
         "consumer_offsets",
         "The offsets of consumer groups, with the lag of each.",
         (
@@ -110,6 +135,32 @@ TABLES = (
         ),
         ("group", "topic", "queue_id"),
         lambda store: (row.as_json() for row in list_groups(store)),
+    ),
+    Listing(
+        "delay_offsets",
+        "The delay levels that have an offset or a queue.",
+        (
+            Column("level", "int", "delay level, from 1"),
+            Column("delay", "bigint", "its delay by the settings (ms); null for a level that they do not have"),
+            _QUEUE_ID,
+            Column("offset", "bigint", "queue offset of the next message to deliver; null without an entry in delayOffset.json"),
+            _MIN,
+            _MAX,
+            Column("waiting", "bigint", "messages of the queue from the offset on"),
+        ),
+        ("level", "queue_id"),
+        lambda store: (row.as_row() for row in list_delays(store)),
+    ),
+    Listing(
+        "checkpoint",
+        "The checkpoint, one row if there is one; a field that its release does not have is 0.",
+        tuple(
+            Column(field.name, "bigint", field.docs, field.name.endswith("_timestamp"))
+            for field in CHECKPOINT.subcons
+            if field.name != "reserved"
+        ),
+        (),
+        _checkpoint,
     ),
     Listing(
         "log_files",

@@ -8,7 +8,7 @@ from importlib import import_module
 from rmqstore.errors import UsageError
 from rmqstore.pipeline.tables.table import Table
 
-_LISTINGS = ("topics", "queues", "consumer_offsets", "log_files")
+_LISTINGS = ("topics", "queues", "consumer_groups", "consumer_offsets", "delay_offsets", "checkpoint", "log_files")
 TABLE_NAMES = ("messages", "consumequeue", "index", "timer", "findings", *_LISTINGS)
 
 

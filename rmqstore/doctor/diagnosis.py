@@ -263,7 +263,7 @@ def _diagnose(
     written = before is not None and is_written(store.reopened(), before, ())
     for one in _all(context, seen, prediction, files, run, written=written):
         effects.append(one) if isinstance(one, Effect) else found.append(one)
-    effects = only_known([*effects, *space.effects(found)], seen.denied, outcome)
+    effects = only_known([*effects, *space.effects(store, found)], seen.denied, outcome)
     if before is not None and (written or is_written(store.reopened(), before, ())):
         horizon = Horizon(before.log_end, before, before)
         found = list(horizon.remaining(found if sighted is None else sighted, found))

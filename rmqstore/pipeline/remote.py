@@ -60,7 +60,7 @@ def at_hand(at: StoreAt, *, by_range: bool = False) -> Iterator[StoreAt]:
         with _reading(at.path):
             later = _fetch(at.path, Path(directory), by_range=by_range)
         try:
-            with fetched(later):
+            with fetched(directory, later):
                 yield replace(at, path=directory)
         except RmqstoreError as error:
             # Messages must not name the copy.

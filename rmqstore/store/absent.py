@@ -19,17 +19,25 @@ class Absent(Protocol):
 
 
 _files: dict[str, Absent] = {}
+_copies: set[str] = set()
 
 
 @contextmanager
-def fetched(files: Mapping[str, Absent]) -> Iterator[None]:
-    """Fetch ranges of these files, by path, when this process reads them, until the end of the context."""
+def fetched(copy: str, files: Mapping[str, Absent]) -> Iterator[None]:
+    """Fetch ranges of these files of a copy, by path, when this process reads them, until the end of the context."""
+    _copies.add(copy)
     _files.update(files)
     try:
         yield
     finally:
+        _copies.remove(copy)
         for path in files:
             del _files[path]
+
+
+def is_copy(root: Path) -> bool:
+    """Return whether a store is a temporary copy: its disk, owners and processes are not those of the store."""
+    return str(root) in _copies
 
 
 def fill(path: Path | str, start: int, end: int) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.moto_server import threaded_moto_server
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+from rmqstore.doctor.checks import space
 from rmqstore.errors import UnreadableError
 from rmqstore.pipeline import remote
 from rmqstore.pipeline.export.attempt import PieceDone
@@ -34,11 +37,32 @@ from tests.verify.one_check import patch
 SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext")
 
 
+@dataclass(slots=True)
+class Traffic:
+    """What clients asked the server for: requests by method, and the bytes of the answers to GET."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    sent: int = 0
+
+    def around(self, application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+        """A WSGI application that counts what another one answers."""
+
+        def counting(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            answer = list(application(environ, start_response))
+            self.requests[environ["REQUEST_METHOD"]] += 1
+            if environ["REQUEST_METHOD"] == "GET":
+                self.sent += sum(map(len, answer))
+            return answer
+
+        return counting
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """A bucket of the server."""
 
     address: str
+    traffic: Traffic
 
     @property
     def files(self) -> fs.S3FileSystem:
@@ -69,10 +93,16 @@ def bucket() -> Iterator[Bucket]:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "testing")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        traffic, make = Traffic(), threaded_moto_server.make_server
+
+        def counted(host: str, port: int, app: Callable[..., Iterable[bytes]], *rest: Any, **options: Any) -> Any:
+            return make(host, port, traffic.around(app), *rest, **options)
+
+        patch.setattr(threaded_moto_server, "make_server", counted)
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
         host, port = server.get_host_and_port()
-        made = Bucket(f"{host}:{port}")
+        made = Bucket(f"{host}:{port}", traffic)
         made.files.create_dir("bucket")
         yield made
         server.stop()
@@ -127,12 +157,15 @@ def test_results_are_those_of_the_store_itself(name: str, bucket: Bucket, tmp_pa
 @pytest.mark.parametrize("damage", [False, True])
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.usefixtures("small_ranges")
-def test_commands_that_only_read_say_the_same_of_a_uri(name: str, damage: bool, bucket: Bucket, tmp_path: Path) -> None:
+def test_commands_that_only_read_say_the_same_of_a_uri(
+    name: str, damage: bool, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, settings = stores.fresh_store(name, tmp_path / "store"), stores.case(name).set_options(stores.sample_store(name))
     if damage:
         log = min((root / ("commitlog" if (root / "commitlog").is_dir() else "dledger-n0/data")).iterdir())
         patch(log, 9000, b"\xff" * 200)
     uri = bucket.put(root, f"{name}-{damage}")
+    set_space(monkeypatch, percent=1)
     for words in (
         *(
             ("doctor",),
@@ -152,8 +185,28 @@ def test_commands_that_only_read_say_the_same_of_a_uri(name: str, damage: bool, 
 
 def _placeless(text: str, place: str) -> str:
     """Output without the name of the store, times of files in the object store, and sizes on the disk."""
-    text = text.replace(quoted(place), "STORE").replace(place, "STORE")
+    text = re.sub(rf"(?m)^machine +ok +{re.escape(space.UNKNOWN)}\n", "", text)
+    text = text.replace(quoted(place), "STORE").replace(place, "STORE").replace(space.UNKNOWN, "")
     return re.sub(r'"(allocated|created|id|plan_id|seconds|mtime_ns|fingerprint)":[^,}]*', "", text)
+
+
+def set_space(monkeypatch: pytest.MonkeyPatch, percent: int) -> None:
+    """Let every disk be used to so many percent."""
+    monkeypatch.setattr(space, "space_at", lambda path: space.Space(path, percent << 40, (100 - percent) << 40))
+
+
+def test_the_disk_of_this_machine_is_not_that_of_the_broker(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = stores.sample_store("broker-5.5.1-crash")
+    uri, settings = bucket.put(root, "disk"), stores.case("broker-5.5.1-crash").set_options(root)
+    set_space(monkeypatch, percent=95)
+
+    here, there = (rmqstore("doctor", at, "--format", "json", *settings).objects for at in (root, uri))
+
+    codes = [{one.get("code") for one in objects} for objects in (here, there)]
+    assert codes[0] - codes[1] == {"RMQ-ST-SPACE"}
+    machine = [next(area for one in objects for area in one.get("areas", ()) if area["area"] == "machine") for objects in (here, there)]
+    assert [area["state"] for area in machine] == ["loses or repeats", "ok"]
+    assert machine[1]["reason"] == space.UNKNOWN
 
 
 def test_a_uri_is_never_repaired(bucket: Bucket) -> None:
@@ -164,29 +217,39 @@ def test_a_uri_is_never_repaired(bucket: Bucket) -> None:
         assert "is a URI" in run.err and "Copy the store" in run.err
 
 
-def test_only_the_ranges_that_are_needed_are_fetched(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 40 MiB of log, an export of the first bytes fetches a few blocks."""
+STATEMENT = "select sum(size) from messages where physical_offset < 1000"
+
+
+@pytest.mark.parametrize(
+    ("words", "most_bytes", "most_requests"),
+    [
+        # One message of 1 MiB begins before offset 1000; listings, and files that are fetched whole, come on top.
+        (("export", "STORE", "OUT", "--to-offset", "1000"), 8 << 20, 40),
+        (("sql", "STORE", STATEMENT), 16 << 20, 40),
+        (("query", "STORE", "--physical-offset", "0"), 4 << 20, 25),
+        (("stats", "STORE"), 41 << 20, 60),
+        (("verify", "STORE"), 41 << 20, 60),
+    ],
+)
+def test_bytes_and_requests_are_few(words: tuple[str, ...], most_bytes: int, most_requests: int, bucket: Bucket, tmp_path: Path) -> None:
+    """The log has 40 MiB in five files, each byte of which at most comes once, in requests of up to 8 MiB."""
     builder = StoreBuilder(tmp_path / "store", log_file_size=8 << 20)
-    for _ in range(40):
+    for _ in range(35):
         builder.message("TopicA", b"x" * (1 << 20))
     uri = bucket.put(builder.build(), "large")
-    fetched: list[int] = []
-    original = remote._Later.fill
-
-    def counted(self: remote._Later, start: int, end: int) -> None:
-        before = self._here.count(1)
-        original(self, start, end)
-        fetched.append((self._here.count(1) - before) * remote._RANGE)
-
-    monkeypatch.setattr(remote._Later, "fill", counted)
+    engine = () if words[0] == "query" else ("--engine", "local")
+    bucket.traffic.requests.clear()
+    bucket.traffic.sent = 0
 
     done = rmqstore(
-        "export", uri, tmp_path / "out", "--to-offset", "1000", "--engine", "local", "--set", f"mappedFileSizeCommitLog={8 << 20}"
+        *(uri if word == "STORE" else str(tmp_path / "out") if word == "OUT" else word for word in words),
+        *("--set", f"mappedFileSizeCommitLog={8 << 20}", *engine),
     )
 
     assert done.status == 0, done.err
-    assert 0 < sum(fetched) < 16 << 20
-    assert sum(path.read_text().count("\n") for path in (tmp_path / "out").glob("*.jsonl")) == 1
+    assert 0 < bucket.traffic.sent <= most_bytes
+    assert set(bucket.traffic.requests) == {"GET", "HEAD"}
+    assert bucket.traffic.requests.total() <= most_requests
 
 
 def test_a_file_that_vanishes_is_an_error(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,16 @@ from pathlib import Path
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.findings import Finding
+from rmqstore.store.absent import is_copy
 from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
 
 CLEAN_AT = 85
 """Percent used above which a broker deletes the oldest commit log files whatever their age."""
 FULL_AT = 90
 """Percent used above which it accepts no messages."""
+UNKNOWN = "the files are read from a URI: disk, owners and processes of the broker's machine are not known"
 PREALLOCATED = 2
 """Commit log files a broker creates ahead when it begins a new one."""
 
@@ -48,6 +51,8 @@ def space_at(path: Path) -> Space:
 def check(context: Context) -> Iterator[Finding]:
     """Yield findings about the disks of the commit log and of everything else."""
     store = context.store
+    if is_copy(store.root):
+        return
     logs = [space_at(path) for path in store.commitlog_directories.writable]
     rest = space_at(store.root)
     file_size = store.commitlog.file_size or BrokerConfig().integer("mappedFileSizeCommitLog")
@@ -75,8 +80,10 @@ def _judge(context: Context, space: Space, what: str, needed: int) -> Iterator[F
         yield context.finding("RMQ-ST-SPACE", text, file=space.path, expected=needed, found=space.free)
 
 
-def effects(findings: Sequence[Finding]) -> Iterator[Effect]:
+def effects(store: Store, findings: Sequence[Finding]) -> Iterator[Effect]:
     """Yield the effects of a full disk, and of a directory that is not where the settings say."""
+    if is_copy(store.root):
+        yield Effect(Area.MACHINE, State.OK, UNKNOWN)
     for finding in findings:
         if finding.code == "RMQ-ST-SPACE":
             if finding.expected in (CLEAN_AT, FULL_AT):

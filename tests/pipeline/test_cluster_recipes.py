@@ -1,0 +1,73 @@
+"""The recipes of docs/spark.md for workers that do not have the package, run as they are written on a cluster of one worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqstore.pipeline.spark.find_java import find_java
+from tests.pipeline.cluster import CONF, SPARK, cluster, elsewhere
+from tests.support import stores
+from tests.support.waiting import PATIENCE
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def blocks(*words: str) -> list[str]:
+    """The blocks of shell commands of the page that have all these words."""
+    return [block for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) if all(word in block for word in words)]
+
+
+def shell(directory: Path, lines: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-ec", lines], cwd=directory, env=elsewhere() | variables, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
+    )
+
+
+def summary(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.exhaustive  # an environment is made and packed
+def test_the_packed_environment(tmp_path: Path) -> None:
+    root = stores.sample_store("5.3.3-plain")
+    (packed,), (submitted,) = blocks("venv-pack"), blocks("spark-submit --master")
+    pack, _, verify = packed.partition("\n")
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{SPARK / 'bin'}:{os.environ['PATH']}",
+        "JAVA_HOME": str(find_java().parent.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with cluster(tmp_path, ["true"]) as master:
+
+        def here(lines: str) -> str:
+            return lines.strip().replace("spark://host:7077", master).replace("/mnt/stores/broker-a", str(root))
+
+        alone = here(verify).replace("./env/bin/python", str(bare / "bin/python")).replace("--spark-conf spark.archives=env.tar.gz#env", "")
+        without = shell(tmp_path, f"{alone} {' '.join(CONF)}", variables)
+        made = shell(tmp_path, pack.replace("install rmqstore", f"install '{ROOT}'"), variables)
+        assert made.returncode == 0, made.stderr[-3000:]
+        by_archive = shell(tmp_path, here(verify) + f" {' '.join(CONF)} --format json", variables)
+        conf = " ".join(word.replace("--spark-conf", "--conf") for word in CONF)
+        submit = here(submitted).replace("spark-submit ", f"spark-submit {conf} ") + " --format json"
+        by_submit = shell(tmp_path, submit, variables)
+
+    # Without the archive the worker lacks the package.
+    assert without.returncode == 3
+    assert "rmqstore" in without.stderr and "Traceback" not in without.stderr
+    for done in (by_archive, by_submit):
+        found = summary(done)
+        assert (found["verdict"], found["records"], found["engine"]) == ("HEALTHY", 480, "spark")

@@ -24,6 +24,7 @@ from tests.repair.queuefiles import QUEUE_INJURIES
 from tests.repair.recovering import Damaged, view_of
 from tests.support import stores
 from tests.support.builder import StoreBuilder
+from tests.support.cli import rmqstore
 from tests.support.damages import set_field
 from tests.support.verifying import verify
 from tests.verify.small_stores import SIZE, filled, queue_name, unit
@@ -97,6 +98,30 @@ def test_an_injured_batch_queue_gets_the_bytes_of_the_broker_back(injury: str, t
 
     assert mending.contents == before
     assert (result.errors, result.left) == ({}, 0)
+
+
+@pytest.mark.parametrize("known", ["nothing", "not its type"])
+@pytest.mark.parametrize("lost", ["file", "entry"])
+def test_one_batch_queue_of_a_topic_whose_type_no_configuration_has(known: str, lost: str, tmp_path: Path) -> None:
+    """The other queue of the topic shows the type; entries of simple queues in a batch queue would be garbage."""
+    name = "broker-5.3.3-cqext-crash"
+    root = stores.fresh_store(name, tmp_path / "store")
+    for path in (root / "config" / "topics.json", root / "config" / "topics.json.bak"):
+        if known == "nothing":
+            path.unlink()
+        else:
+            path.write_text(path.read_text().replace('"queue.type":"BatchCQ"', ""))
+    queue = root / "batchconsumequeue" / "bcq" / "0" / "00000000000000000000"
+    whole = queue.read_bytes()
+    if lost == "file":
+        queue.unlink()
+    else:
+        queue.write_bytes(whole[:46] + bytes(46) + whole[92:])
+
+    rmqstore("recover", root, "--yes", "--broker-version", "5.3.3", *stores.case(name).set_options(stores.sample_store(name)))
+
+    assert queue.read_bytes() == whole
+    assert not (root / "consumequeue" / "bcq").exists()
 
 
 @pytest.mark.sampled(4)

@@ -118,7 +118,7 @@ def evidence_of(store: Store) -> Evidence:
         mapped_file_size_consume_queue=found[PartKind.CONSUMEQUEUE],
         mapper_file_size_batch_consume_queue=found[PartKind.BATCHCONSUMEQUEUE],
         mapped_file_size_consume_queue_ext=found[PartKind.CONSUMEQUEUE_EXT],
-        batch_topics=places.queues.batch_topics,
+        batch_topics=places.queues.batch_topics | _batch_topics_by_files(store),
         enable_consume_queue_ext=flag(
             "enableConsumeQueueExt", options.enable_consume_queue_ext, store.path_of(PartKind.CONSUMEQUEUE_EXT).is_dir()
         ),
@@ -130,6 +130,15 @@ def evidence_of(store: Store) -> Evidence:
         max_index_num=items,
     )
     return Evidence(settings, notes)
+
+
+def _batch_topics_by_files(store: Store) -> frozenset[str]:
+    """Return the topics that have files of batch queues only: whatever the configuration says, a broker loads them as batch queues."""
+    batch = {queue.topic for queue in store.batch_queue_directories() if queue.files.files}
+    if not batch:
+        return frozenset()
+    simple = {queue.topic for queue in store.queue_directories() if queue.files.files}
+    return frozenset(batch - simple)
 
 
 def note_on_log(store: Store) -> str | None:

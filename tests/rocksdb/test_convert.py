@@ -56,6 +56,25 @@ def test_the_queues_are_in_a_database(base: str, tmp_path: Path) -> None:
     assert own(root) == before
 
 
+def test_the_first_log_file_has_another_length(tmp_path: Path) -> None:
+    """The store times of entries are read from the log, whatever the lengths of its files."""
+    root = stores.fresh_store("5.3.3-plain", tmp_path)
+    first = min((root / "commitlog").iterdir())
+    first.write_bytes(first.read_bytes()[:400])
+    settings = stores.case("5.3.3-plain").set_options(root)
+
+    assert not converted(root, "5.3.3-plain").crashed
+
+    times = {
+        one["physical_offset"]: one["store_timestamp"]
+        for one in rmqstore("dump", root, "--json", *settings).objects
+        if "store_timestamp" in one
+    }
+    entries = [one["value"] for one in rmqstore("dump", root, "--part", "rocksdb", "--json").objects if one.get("entry") == "queue_entry"]
+    assert len(entries) > 300
+    assert [entry["store_timestamp"] for entry in entries] == [times[entry["physical_offset"]] for entry in entries]
+
+
 def _messages(root: Path, base: str) -> list[tuple[str, int, int, int]]:
     """Topic, queue id, queue offset and physical offset of the messages in the queues."""
     rows = rmqstore("queues", root, "--json", *stores.case(base).set_options(root)).objects

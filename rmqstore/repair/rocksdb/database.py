@@ -133,6 +133,7 @@ class _StoreTimes:
 
     def __init__(self, log: FutureLog) -> None:
         self._log = log
+        self._starts = np.array([file.start for file in log.files], np.int64)
         self._window = lru_cache(_OPEN_FILES)(self._opened)
 
     def _opened(self, file: MappedFile) -> Window:
@@ -141,8 +142,8 @@ class _StoreTimes:
     def of(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the store times (ms) of the records that begin at `positions`."""
         times = np.zeros(len(positions), np.int64)
-        size = self._log.files[0].length
-        numbers = (positions - self._log.min_offset) // size
+        # Damaged logs have files of other lengths than the first one.
+        numbers = np.searchsorted(self._starts, positions, side="right") - 1
         for number in np.unique(numbers).tolist():
             file = self._log.files[number]
             rows = np.flatnonzero(numbers == number)

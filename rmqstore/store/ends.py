@@ -9,10 +9,12 @@ import struct
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
+from rmqstore.errors import UnreadableError
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.crc import body_crc
 from rmqstore.formats.dledger import END_MAGIC
@@ -34,6 +36,7 @@ from rmqstore.store.window import open_read_only, read_at, read_descriptor
 _PREFIX = struct.Struct(struct_format(RECORD_PREFIX))
 _PREFIX_NAMES = list(fixed_layout(RECORD_PREFIX))
 _PHYSICAL_OFFSET = _PREFIX_NAMES.index("physical_offset")
+_MAGIC = _PREFIX_NAMES.index("magic_code")
 _QUEUE_UNIT = struct.Struct(struct_format(consumequeue.UNIT))
 _BATCH_UNIT = struct.Struct(struct_format(batchconsumequeue.UNIT))
 _BLOCK_UNITS = 64
@@ -44,6 +47,19 @@ _NEAR = 20_000
 
 Far = Callable[[MappedFile, int, int, int], Sequence[tuple[int, int]]]
 """(file, position, entry header, how many) → the last (physical offset, size) of the records that follow each other from the position."""
+
+
+def placed_by_records(files: Sequence[MappedFile]) -> list[MappedFile]:
+    """Return the files of a log where the PHYSICALOFFSETs of their first records put them; those without one as they are named."""
+    placed = []
+    for file in files:
+        try:
+            first = _PREFIX.unpack(read_at(file, 0, _PREFIX.size)) if file.length >= _PREFIX.size else None
+        except UnreadableError:
+            first = None
+        is_message = first is not None and first[_MAGIC] in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
+        placed.append(replace(file, start=first[_PHYSICAL_OFFSET]) if first is not None and is_message else file)
+    return sorted(placed, key=attrgetter("start"))
 
 
 @dataclass(frozen=True, slots=True)

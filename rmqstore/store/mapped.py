@@ -153,6 +153,11 @@ class MappedFileQueue:
         alike = sorted([*ordered, *beside], key=attrgetter("start"))
         return cls(ordered, tuple(odd), configured_size or infer_file_size(alike, expected_size))
 
+    @property
+    def is_even(self) -> bool:
+        """Return whether all files have the length of the queue, and names that are multiples of it."""
+        return all(file.length == self.file_size and file.start % self.file_size == 0 for file in self.files)
+
     def find(self, offset: int) -> MappedFile | None:
         """Return the file that holds `offset` (bytes), or None in a gap, before the first or after the last file."""
         index = bisect_right(self.files, offset, key=attrgetter("start")) - 1

@@ -12,11 +12,12 @@ from pathlib import Path
 from rmqstore.formats import consumequeue, dledger
 from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
+from rmqstore.store.ends import placed_by_records
 from rmqstore.store.entries import Entry, statuses
 from rmqstore.store.kinds.identify import identify_directory
 from rmqstore.store.kinds.recognise import is_index_name, not_a_store, require_directory, tells_a_root
 from rmqstore.store.links import PartLink, part_links
-from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, once, skipped
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, infer_file_size, list_directory, once, skipped
 from rmqstore.store.obstacles import Obstacle, in_files, obstacles
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
 from rmqstore.store.queues import QueueDirectory, QueuePlace, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
@@ -142,7 +143,11 @@ class Store:
         """Return the files of all commit log directories as one queue. Empty on a pure DLedger store."""
         paths = [*self.commitlog_directories.writable, *self.commitlog_directories.read_only]
         default = BrokerConfig().integer("mappedFileSizeCommitLog")
-        return MappedFileQueue.scan(paths, configured_size=self.config.commit_log_file_size, expected_size=default)
+        log = MappedFileQueue.scan(paths, configured_size=self.config.commit_log_file_size, expected_size=default)
+        if self.config.commit_log_file_size is not None or log.is_even:
+            return log
+        # Some files have another length or a wrong name: their records outvote the names.
+        return replace(log, file_size=infer_file_size(placed_by_records(log.files), default))
 
     def with_commitlog(self, files: MappedFileQueue) -> Store:
         """Return the same store with other commit log files, from any directory: a repair's view of the log that it is going to write."""

@@ -125,7 +125,10 @@ def judge(case: Case, harness: Harness, *, alone: bool = False) -> Verdict:
     """Damages a copy, predicts, lets the store code recover the same copy, compares. Raises JvmDied."""
     with tempfile.TemporaryDirectory(prefix="rmqstore-live-") as scratch:
         store = WorkingStore(case["base"], Path(scratch))
-        store.damage(case)
+        try:
+            store.damage(case)
+        except ValueError as error:  # an earlier damage took the bytes of this one away
+            return Verdict(case, undone=f"the damages exclude each other: {error}")
         paths = store.paths()
         try:
             outcome = simulate(Store.open(store.root, settings=store.settings(case)), case["version"])
@@ -134,6 +137,8 @@ def judge(case: Case, harness: Harness, *, alone: bool = False) -> Verdict:
         answer = _recover(case, store.root, harness, alone)
     if "failed" in answer:
         return Verdict(case, undone=str(answer["failed"]))
+    if "S1" not in answer:
+        return Verdict(case, undone=str(answer.get("exception")))
     judged: dict[str, Any] = {**case, **recorded_form(answer)}
     return Verdict(judged, tuple(differences(judged, outcome, paths)))
 

@@ -288,3 +288,21 @@ def test_one_of_two_files_under_a_wrong_name_comes_back_without_settings(tmp_pat
     assert rmqstore("recover", root, "--yes").status == 0
 
     assert {file.name: file.read_bytes() for file in log_files(log)} == before
+
+
+@pytest.mark.parametrize("resized", [1, -1, 512])
+def test_the_length_of_log_files_is_that_of_their_records_not_of_a_wrong_name(resized: int, tmp_path: Path) -> None:
+    """No setting has the length, one file has another one, and the distance of the names fits neither."""
+    root = stores.fresh_store("4.5.2-transactions", tmp_path / "store")
+    first, second = log_files(root / "commitlog")
+    size, whole = first.stat().st_size, [first.read_bytes(), second.read_bytes()]
+    os.truncate(first, size + resized)
+    second.rename(second.with_name(offset_to_file_name(size + 512)))
+
+    done = rmqstore("recover", root, "--yes", "--broker-version", "4.5.2", "--format", "json")
+
+    assert done.status == 0, done.out
+    assert [path.name for path in log_files(root / "commitlog")] == [offset_to_file_name(0), offset_to_file_name(size)]
+    after = [path.read_bytes() for path in log_files(root / "commitlog")]
+    assert after[1] == whole[1]
+    assert after[0][:-8] == whole[0][:-8]  # a byte of the BLANK at the end may be gone

@@ -110,8 +110,8 @@ ENTRIES = (
             "delivered again. Queue offset beyond the queue: up to 5.3.1 new delayed messages are lost, later releases reduce it to the "
             "end."
         },
-        mend="Queue offset beyond the queue: `rmqstore recover STORE`. Otherwise restore the file from a copy. Never delete timerlog "
-        "alone; if timer data must be removed, remove timerwheel, timerlog, timercheck and timermetrics together.",
+        mend="Queue offset beyond the queue, or no file: `rmqstore recover STORE`. Otherwise restore the file from a copy. Never delete "
+        "timerlog alone; if timer data must be removed, remove timerwheel, timerlog, timercheck and timermetrics together.",
     ),
     Entry(
         "RMQ-TM-METRICS",
@@ -198,7 +198,8 @@ ENTRIES = (
             R5X: "Without the timer log its messages are never delivered. Without timercheck all messages of the last seven days are "
             "delivered again. A wheel is rebuilt from the last two files of the timer log only."
         },
-        mend="A wheel: `rmqstore recover STORE` builds it from the timer log. Other files: restore all of them from one copy. If timer "
+        mend="`rmqstore recover STORE` builds a wheel from the timer log, a timer log from the commit log, and a timercheck where the log "
+        "shows which messages were delivered. Otherwise restore all of these files from one copy. If timer "
         "data must be removed, remove timerwheel, timerlog, timercheck and timermetrics together: messages that are due already and "
         "still in the queue are then delivered once more.",
     ),

@@ -149,8 +149,8 @@ def _timer(commands: Commands, finding: Finding) -> str:
 
 
 def _timer_file(commands: Commands, finding: Finding) -> str:
-    """Return the repair of wheel and timer log; other files have to be brought back."""
-    is_built = (finding.file or "").startswith((PartKind.TIMERWHEEL, PartKind.TIMERLOG))
+    """Return the repair of wheel, timer log and timercheck; other files have to be brought back."""
+    is_built = (finding.file or "").startswith((PartKind.TIMERWHEEL, PartKind.TIMERLOG, "config/timercheck"))
     return (commands.repair("recover") if is_built else None) or commands.explain(finding.code)
 
 

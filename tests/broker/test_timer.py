@@ -108,9 +108,23 @@ def _zeros(log: Path) -> None:
     log.write_bytes(bytes(log.stat().st_size))
 
 
+def _unchecked(log: Path) -> None:
+    (log.parents[1] / "config" / "timercheck").unlink()
+
+
 @pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs for more than a minute
-@pytest.mark.parametrize(("damage", "release"), [(_gone, "5.5.1"), (_garbage, "5.3.3"), (_short, "5.1.4"), (_zeros, "5.5.1")])
+@pytest.mark.parametrize(
+    ("damage", "release"),
+    [
+        (_gone, "5.5.1"),
+        (_garbage, "5.3.3"),
+        (_short, "5.1.4"),
+        (_zeros, "5.5.1"),
+        (_unchecked, "5.5.1"),
+        (_unchecked, "5.1.4"),
+    ],
+)
 def test_a_rebuilt_log_delivers_every_pending_message_once(damage: Callable[[Path], None], release: str, tmp_path: Path) -> None:
     """Two of them are delivered before the damage."""
     root = empty_store(release, tmp_path)

@@ -15,6 +15,8 @@ from rmqstore.repair.procedure import Planner, RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery, plan_truncate
 from rmqstore.store.root import Store
 from tests.repair.every_action import Yes
+from tests.support import stores
+from tests.support.cli import rmqstore
 from tests.verify.one_check import patch
 from tests.verify.timer_files import (
     LOG_FILE,
@@ -156,6 +158,38 @@ def test_a_log_whose_first_file_is_gone_is_built_from_the_commit_log(tmp_path: P
     assert (result.errors, result.left) == ({}, 0)
     named = [struct.unpack_from(">qi", unit, 28) for unit in _units(store) if unit[:4] == struct.pack(">i", UNIT)]
     assert [offset for offset, size in named if size > 0] == [message.offset for message in store.messages]
+
+
+@pytest.mark.parametrize("name", ["broker-5.5.1-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-rocksdb-clean"])
+def test_a_lost_timercheck_is_made_by_what_the_log_has_delivered(name: str, tmp_path: Path) -> None:
+    """Never a later time than the broker's own, which would skip messages. A crash leaves an older queue offset than the last entry has."""
+    root = stores.fresh_store(name, tmp_path / "store")
+    options = stores.case(name).set_options(root)
+    before = timer.parse_check((root / "config" / "timercheck").read_bytes())
+    (root / "config" / "timercheck").unlink()
+
+    done = rmqstore("recover", root, "--yes", "--format", "json", *options)
+
+    assert done.status == 0, done.out
+    after = timer.parse_check((root / "config" / "timercheck").read_bytes())
+    assert before.last_read_time_ms - 60_000 < after.last_read_time_ms <= before.last_read_time_ms
+    assert after.last_timer_queue_offset == after.master_timer_queue_offset >= before.last_timer_queue_offset
+    # All that is due before was delivered: its body, key and birth are in the log outside of the topic of the timer.
+    waiting = [one for one in rmqstore("timers", root, "--format", "json", *options).objects if one.get("kind") == "timer"]
+    assert waiting
+    assert all(one["due"] is None or one["due"] >= after.last_read_time_ms for one in waiting)
+
+
+def test_without_deliveries_the_first_pending_message_is_the_read_time(tmp_path: Path) -> None:
+    store = Given(tmp_path)
+    (tmp_path / "config" / "timercheck").unlink()
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    fields = timer.parse_check((tmp_path / "config" / "timercheck").read_bytes())
+    assert fields.last_read_time_ms == SOON // PRECISION * PRECISION
+    assert fields.last_timer_queue_offset == len(store.messages)
 
 
 def _units(store: Given) -> list[bytes]:

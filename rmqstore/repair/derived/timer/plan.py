@@ -8,7 +8,9 @@ or, where that is lost, where the check point says (§1.7); so that must not be 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
+from rmqstore.repair.derived.timer.check import REASON, found_check
 from rmqstore.repair.derived.timer.entries import plan_entries
 from rmqstore.repair.derived.timer.rebuilt import needs_rebuild, plan_rebuilt
 from rmqstore.repair.derived.timer.wheel import plan_wheel
@@ -55,6 +58,9 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
     if needs_rebuild(context, files) and plan_rebuilt(builder, store, log, files):
         return
+    made = found_check(store, log, files) if files.check is None and not os.path.lexists(files.check_path) else None
+    if made is not None:
+        files = replace(files, check=made)
     forgotten: set[int] = set()
     without_message: list[int] = []
     for window in files.log.windows():
@@ -68,7 +74,11 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     plan_wheel(builder, store, files, forgotten)
     if files.check is not None:
         limits = _limits(store, context, log, files, queue_end)
-        _plan_check(builder, files.check_path, files.check, limits)
+        if made is None:
+            _plan_check(builder, files.check_path, files.check, limits)
+        else:
+            fields = {**made, **{name: min(int(made[name]), limit) for name, (limit, _) in limits.items()}}
+            builder.create(files.check_path, timer.CHECK.build(fields), reason=REASON, code="RMQ-TM-CHECK")
 
 
 def _forgotten(files: TimerFiles, window: Window, live: Offsets) -> set[int]:

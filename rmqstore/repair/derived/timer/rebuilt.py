@@ -55,11 +55,13 @@ class _Message:
 
 
 @dataclass(slots=True)
-class _Topic:
+class Topic:
     """The messages of the timer topic in the order of the log, and the same by what a delivery has in common with them."""
 
     messages: list[_Message] = field(default_factory=list)
     open: dict[_Key, list[_Message]] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    """What deletions name: unique keys, in some releases after the topic and a plus."""
 
     def deliver(self, key: _Key, position: int, topic: str, uniq_key: str) -> None:
         """Take a record that may be the delivery of a message before it."""
@@ -67,6 +69,15 @@ class _Topic:
             if not message.done and message.position < position and message.topic == topic and message.key == uniq_key:
                 message.done = True
                 return
+
+    @property
+    def pending(self) -> list[_Message]:
+        """Return the messages without a delivery in the log, without deletions and what they name, which have none."""
+        return [
+            one
+            for one in self.messages
+            if not (one.done or one.deletes or one.key in self.deleted or f"{one.topic}+{one.key}" in self.deleted)
+        ]
 
 
 def needs_rebuild(context: Context, files: TimerFiles) -> bool:
@@ -93,7 +104,7 @@ def plan_rebuilt(builder: PlanBuilder, store: Store, log: FutureLog, files: Time
 
     Raises UnreadableError, StoreChangedError, OSError.
     """
-    topic = _messages(store, log)
+    topic = messages_of(store, log)
     handled = int(files.check.last_timer_queue_offset) if files.check is not None else 0
     now = max(files.read_time, _after_deliveries(topic, files, handled))
     waiting, goes_on = _waiting(store, topic, files.precision, now, handled)
@@ -130,9 +141,9 @@ def plan_rebuilt(builder: PlanBuilder, store: Store, log: FutureLog, files: Time
     return True
 
 
-def _messages(store: Store, log: FutureLog) -> _Topic:
+def messages_of(store: Store, log: FutureLog) -> Topic:
     """Return the messages of the timer topic with their deliveries, from one pass over the log."""
-    topic, found = _Topic(), records_of(store, log, keys=False)
+    topic, found = Topic(), records_of(store, log, keys=False)
     for batch in found:
         records = batch.records
         timed = np.isin(records["queue"], [n for n in np.unique(records["queue"]).tolist() if found.scanner.queue(n) == (TIMER_TOPIC, 0)])
@@ -146,6 +157,8 @@ def _messages(store: Store, log: FutureLog) -> _Topic:
             if TIMER_ROLL_TIMES in properties:
                 topic.deliver(key, position, real, uniq)
             deletes = TIMER_DEL_UNIQKEY in properties
+            if deletes:
+                topic.deleted.add(properties[TIMER_DEL_UNIQKEY])
             message = _Message(int(records["queue_offset"][row]), position, int(records["size"][row]), due, real, uniq, deletes)
             topic.messages.append(message)
             topic.open.setdefault(key, []).append(message)
@@ -161,7 +174,7 @@ def _key(row: np.void) -> _Key:
     return int(row["born_timestamp"]), int(row["body_crc"]), int(row["body_length"])
 
 
-def _after_deliveries(topic: _Topic, files: TimerFiles, handled: int) -> int:
+def _after_deliveries(topic: Topic, files: TimerFiles, handled: int) -> int:
     """Return the time after the last slot that was delivered, 0 where messages due before that wait: a crash leaves an older read time."""
     done = max((one.due for one in topic.messages if one.done), default=0)
     waits = (one for one in topic.messages if not one.done and (one.due >= files.read_time or one.queue_offset >= handled))
@@ -169,7 +182,7 @@ def _after_deliveries(topic: _Topic, files: TimerFiles, handled: int) -> int:
     return (done // files.precision + 1) * files.precision if done < first else 0
 
 
-def _waiting(store: Store, topic: _Topic, precision: int, now: int, handled: int) -> tuple[list[Waiting], int]:
+def _waiting(store: Store, topic: Topic, precision: int, now: int, handled: int) -> tuple[list[Waiting], int]:
     """Return the messages to enter at `now` (ms), and the queue offset where a start continues, at or after `handled`."""
     configured = store.config.explicit_integer("timerRollWindowSlot")
     slots = _USUAL_WINDOW if configured is None else configured

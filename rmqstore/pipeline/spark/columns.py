@@ -53,7 +53,7 @@ def _ddl(column: Column, timestamps: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What a frame has: `names` in its order, and which of them are timestamps there."""
+    """The columns of a frame: `names` in its order, and those that are timestamps there."""
 
     names: tuple[str, ...]
     timestamps: frozenset[str]

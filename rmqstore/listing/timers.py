@@ -20,7 +20,7 @@ from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import DELAY_OFFSETS, stored_offsets
 from rmqstore.verify.timer.files import TimerFiles, open_timer, timer_queue
-from rmqstore.verify.timer.messages import deliver_time
+from rmqstore.verify.timer.messages import deliver_time, is_deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _timed(store: Store, now: int) -> Iterator[TimerRow]:
     for offset, record in records.items():
         if record is None or record.topic != TIMER_TOPIC:
             yield _lost("timer", None, None, offset)
-        elif TIMER_DEL_UNIQKEY not in record.properties and not _is_deleted(record, deleted):
+        elif TIMER_DEL_UNIQKEY not in record.properties and not is_deleted(record.properties.get(REAL_TOPIC), record.unique_key, deleted):
             yield _made(record, deliver_time(record.properties), now, "timer", None)
 
 
@@ -114,12 +114,6 @@ def _not_read(store: Store, files: TimerFiles, timeline: Timeline | None) -> Ite
         if timeline is not None and timeline.scanned is not None:
             first = max(first, timeline.scanned)  # a start continues there (sheet of the newer releases §7.1)
         yield from (entry.physical_offset for entry in units(queue, max(first, ends.min_offset), ends.max_offset))
-
-
-def _is_deleted(record: Record, deleted: set[str]) -> bool:
-    """Return whether a deletion names a message: by its unique key, in later releases after the topic."""
-    key = record.unique_key
-    return key is not None and (key in deleted or f"{record.properties.get(REAL_TOPIC)}_{key}" in deleted)
 
 
 def _made(record: Record, due: int | None, now: int, kind: str, level: int | None) -> TimerRow:

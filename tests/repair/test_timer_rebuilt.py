@@ -15,6 +15,7 @@ from rmqstore.repair.procedure import undo
 from rmqstore.store.root import Store
 from rmqstore.verify.timer.files import open_timer
 from rmqstore.verify.timer.log import UNIT
+from rmqstore.verify.timer.messages import is_deleted
 from tests.repair.every_action import Yes
 from tests.repair.recovering import Damaged
 from tests.support import stores
@@ -82,3 +83,8 @@ def test_units_of_one_time_are_linked_across_files() -> None:
 @pytest.mark.parametrize(("due", "slot"), [(99, (99, False)), (100, (50, True)), (132, (50, True)), (133, (100, True)), (999, (100, True))])
 def test_what_is_due_after_the_window_rolls(due: int, slot: tuple[int, bool]) -> None:
     assert rolled(due, 0, 100) == slot
+
+
+@pytest.mark.parametrize(("deletion", "deletes"), [("KEY", True), ("orders+KEY", True), ("orders_KEY", False), ("other+KEY", False)])
+def test_deletions_name_a_key_or_a_topic_plus_a_key(deletion: str, deletes: bool) -> None:
+    assert is_deleted("orders", "KEY", {deletion}) is deletes

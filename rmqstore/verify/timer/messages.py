@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.javahash import java_hash
@@ -120,3 +120,11 @@ def _properties(context: Context, offset: int, size: int) -> dict[str, str] | No
 
 def _hash(topic: str | None) -> int:
     return 0 if topic is None else java_hash(topic)
+
+
+def is_deleted(topic: str | None, key: str | None, deletions: Set[str]) -> bool:
+    """Return whether one of the `deletions`, values of TIMER_DEL_UNIQKEY, names a message by its real topic and unique key.
+
+    They are unique keys, of 5.3.2 to 5.3.4 after the topic and a plus (sheet of the newer releases §2).
+    """
+    return key is not None and (key in deletions or f"{topic}+{key}" in deletions)

@@ -58,9 +58,12 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
     if needs_rebuild(context, files) and plan_rebuilt(builder, store, log, files):
         return
-    made = found_check(store, log, files) if files.check is None and not os.path.lexists(files.check_path) else None
-    if made is not None:
-        files = replace(files, check=made)
+    made = None
+    if files.check is None and files.log.has_units and not os.path.lexists(files.check_path):
+        checked = replace(files, check=found_check(store, log, files))
+        # Where entries are gone, a start without timercheck reads all messages of the queue again: it repeats some, and loses none.
+        if checked.check is not None and not needs_rebuild(context, checked):
+            files, made = checked, checked.check
     forgotten: set[int] = set()
     without_message: list[int] = []
     for window in files.log.windows():

@@ -30,7 +30,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.timer.enqueued import never_delivered
 from rmqstore.verify.timer.files import SLOT, TimerFiles, timer_queue
 from rmqstore.verify.timer.log import UNIT
-from rmqstore.verify.timer.messages import deliver_time
+from rmqstore.verify.timer.messages import deliver_time, is_deleted
 from rmqstore.wording import counted
 
 _CHECK = fixed_layout(timer.CHECK)
@@ -73,11 +73,7 @@ class Topic:
     @property
     def pending(self) -> list[_Message]:
         """Return the messages without a delivery in the log, without deletions and what they name, which have none."""
-        return [
-            one
-            for one in self.messages
-            if not (one.done or one.deletes or one.key in self.deleted or f"{one.topic}+{one.key}" in self.deleted)
-        ]
+        return [one for one in self.messages if not (one.done or one.deletes or is_deleted(one.topic, one.key, self.deleted))]
 
 
 def needs_rebuild(context: Context, files: TimerFiles) -> bool:

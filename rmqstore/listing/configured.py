@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rmqstore.errors import UnreadableError
+from rmqstore.formats.javahash import LONG_MAX, LONG_MIN
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import (
     CONSUMER_OFFSETS,
@@ -38,3 +40,9 @@ def configuration(store: Store, *needed: str) -> Mapping[str, Text]:
         if text.state in (State.DAMAGED, State.EMPTY):
             raise UnreadableError(f"{text.path} is {text.why}.", "`rmqstore recover` restores it if a backup can be read.")
     return texts
+
+
+def number(config: Mapping[str, Any], name: str) -> int | None:
+    """Return a number of an entry of the configuration, None for anything else, such as one that no Java number holds."""
+    value = config.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and LONG_MIN <= value <= LONG_MAX else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.listing.configured import configuration
@@ -28,10 +27,6 @@ class DelayRow:
     min_offset: int | None
     max_offset: int | None
     waiting: int | None
-
-    def as_row(self) -> dict[str, Any]:
-        """Return the row of the table of delay offsets."""
-        return asdict(self)
 
 
 def list_delays(store: Store) -> Iterator[DelayRow]:

@@ -43,16 +43,26 @@ def list_groups(store: Store, group: str | None = None, topic: str | None = None
 
     Raises UnreadableError where RocksDB has the offsets or the queues, or where their file is damaged.
     """
-    texts = configuration(store, CONSUMER_OFFSETS, LMQ_OFFSETS)
-    stored = [one for one in stored_offsets(store, texts) if one.owner.startswith(_GROUP)]
-    wanted = [one for one in stored if topic in (None, one.topic) and group in (None, one.owner.removeprefix(_GROUP))]
+    stored = offsets_of_groups(store)
+    wanted = [one for one in stored if topic in (None, one.topic) and group in (None, group_of(one))]
     queues = {(queue.topic, queue.queue_id): queue for queue in list_queues(store, topic, times=False)}
     for one in sorted(wanted, key=lambda one: (one.owner, one.topic, one.queue_id)):
         yield _row(one, queues.get((one.topic, one.queue_id)))
 
 
+def offsets_of_groups(store: Store) -> Iterator[StoredOffset]:
+    """Yield the offsets of consumer groups. Raises UnreadableError where RocksDB has them, or where their file is damaged."""
+    texts = configuration(store, CONSUMER_OFFSETS, LMQ_OFFSETS)
+    return (one for one in stored_offsets(store, texts) if one.owner.startswith(_GROUP))
+
+
+def group_of(stored: StoredOffset) -> str:
+    """Return the group whose offset this is."""
+    return stored.owner.removeprefix(_GROUP)
+
+
 def _row(stored: StoredOffset, queue: QueueRow | None) -> GroupRow:
-    place = stored.owner.removeprefix(_GROUP), stored.topic, stored.queue_id, stored.offset
+    place = group_of(stored), stored.topic, stored.queue_id, stored.offset
     if queue is None or queue.min_offset is None or queue.max_offset is None:
         why = "the queue has no files" if queue is None else queue.problem
         return GroupRow(*place, None, None, None, None, 0, why)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from rmqstore.formats.javahash import LONG_MAX, LONG_MIN
-from rmqstore.listing.configured import configuration
-from rmqstore.listing.groups import list_groups
+from rmqstore.listing.configured import configuration, number
+from rmqstore.listing.groups import group_of, offsets_of_groups
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import GROUPS
 
@@ -27,19 +26,15 @@ class SubscriptionRow:
     retry_queues: int | None = None
     retry_max_times: int | None = None
 
-    def as_row(self) -> dict[str, Any]:
-        """Return the row of the table of groups."""
-        return asdict(self)
-
 
 def list_subscriptions(store: Store) -> Iterator[SubscriptionRow]:
     """Yield the consumer groups that are configured or have offsets, by name.
 
-    Raises UnreadableError where RocksDB has groups, offsets or queues that cannot be read, or where their file is damaged.
+    Raises UnreadableError where RocksDB has groups or offsets that cannot be read, or where their file is damaged.
     """
     table = (configuration(store, GROUPS)[GROUPS].value or {}).get("subscriptionGroupTable")
     configured: Mapping[str, Any] = table if isinstance(table, dict) else {}
-    offsets = Counter(row.group for row in list_groups(store))
+    offsets = Counter(map(group_of, offsets_of_groups(store)))
     for group in sorted({*configured, *offsets}):
         config = configured.get(group)
         if isinstance(config, dict):
@@ -55,12 +50,6 @@ def list_subscriptions(store: Store) -> Iterator[SubscriptionRow]:
             )
         else:
             yield SubscriptionRow(group, group in configured, offsets[group])
-
-
-def number(config: Mapping[str, Any], name: str) -> int | None:
-    """Return a number of an entry of the configuration, None for anything else, such as one that no Java number holds."""
-    value = config.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and LONG_MIN <= value <= LONG_MAX else None
 
 
 def _flag(config: Mapping[str, Any], name: str) -> bool | None:

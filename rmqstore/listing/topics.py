@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rmqstore.listing.configured import configuration
+from rmqstore.listing.configured import configuration, number
 from rmqstore.listing.queues import list_queues
-from rmqstore.listing.subscriptions import number
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import TOPICS
 

@@ -92,11 +92,13 @@ class RocketmqSource(DataSource):
         """Return the columns that options request."""
         try:
             self._require_known_options()
-            named = self.options.get("columns")
+            table, named = self._table(), self.options.get("columns")
             if named is not None:
-                return columns_ddl(self._table(), [name.strip() for name in named.split(",")], timestamps=True)
-            columns = columns_ddl(self._table(), timestamps=True)
-            return columns if len(self._paths()) == 1 else f"{columns_ddl(self._table(), [STORE.name], timestamps=True)}, {columns}"
+                names = [name.strip() for name in named.split(",")]
+            else:
+                store = [] if len(self._paths()) == 1 else [STORE.name]
+                names = store + [column.name for column in table.columns]
+            return columns_ddl(table, names, timestamps=True)
         except RmqstoreError as error:
             raise SourceError(error) from error
 

@@ -34,7 +34,7 @@ class IndexItems:
         Column("time_diff", "int", "seconds from the file's begin_timestamp to the STORETIMESTAMP of the record"),
         Column("prev_index", "int", "number of the next older entry with the same slot, 0 at the end of the chain"),
         Column("slot", "bigint", "the hash slot that the entry belongs to"),
-        Column("store_timestamp", "bigint", "STORETIMESTAMP of the record by begin_timestamp and time_diff (ms)", True),
+        Column("store_timestamp", "bigint", "STORETIMESTAMP of the record by begin_timestamp and time_diff (ms)", is_time=True),
         Column("file", "string", "path of the file below the root of the store"),
         Column("position", "bigint", "position of the entry in the file, in bytes"),
     )

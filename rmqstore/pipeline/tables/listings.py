@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -94,8 +94,10 @@ TABLES = (
             _MIN,
             _MAX,
             Column("entries", "bigint", "entries of the queue"),
-            Column("first_store_timestamp", "bigint", "STORETIMESTAMP of the first message (ms); null if it is not in the log", True),
-            Column("last_store_timestamp", "bigint", "STORETIMESTAMP of the last message (ms); null if it is not in the log", True),
+            Column(
+                "first_store_timestamp", "bigint", "STORETIMESTAMP of the first message (ms); null if it is not in the log", is_time=True
+            ),
+            Column("last_store_timestamp", "bigint", "STORETIMESTAMP of the last message (ms); null if it is not in the log", is_time=True),
             Column("bytes", "bigint", "bytes of its files"),
             Column("problem", "string", "why its offsets are not known; null if they are"),
         ),
@@ -116,7 +118,7 @@ TABLES = (
             Column("retry_max_times", "bigint", "retryMaxTimes; null where it is not configured"),
         ),
         ("group",),
-        lambda store: (row.as_row() for row in list_subscriptions(store)),
+        lambda store: map(asdict, list_subscriptions(store)),
     ),
     Listing(
         "consumer_offsets",
@@ -149,7 +151,7 @@ TABLES = (
             Column("waiting", "bigint", "messages of the queue from the offset on"),
         ),
         ("level", "queue_id"),
-        lambda store: (row.as_row() for row in list_delays(store)),
+        lambda store: map(asdict, list_delays(store)),
     ),
     Listing(
         "checkpoint",

@@ -24,7 +24,7 @@ class TimerUnits:
         Column("size", "int", "52"),
         Column("prev_pos", "bigint", "timer log offset of the previous unit of the same slot, -1 when there is none"),
         Column("magic", "int", "bits: 1 always, 2 rolled, 4 deletion"),
-        Column("write_time", "bigint", "the broker's write time at that moment (ms)", True),
+        Column("write_time", "bigint", "the broker's write time at that moment (ms)", is_time=True),
         Column("delay", "int", "time of the slot - write_time (ms)"),
         Column("offset_py", "bigint", "physical offset of the timer message in the commit log"),
         Column("size_py", "int", "TOTALSIZE of that record"),

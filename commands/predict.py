@@ -35,7 +35,6 @@ def command(
     several ways to start are compared, and the least harmful one is named with those that are equal to it. STORE may be a URI (s3, gs,
     hdfs), of which only the ranges that are needed are fetched.
     """
-
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
     step = next_command("doctor", store, broker_conf, settings)

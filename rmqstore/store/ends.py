@@ -14,7 +14,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from rmqstore.errors import UnreadableError
+from rmqstore.errors import StoreChangedError, UnreadableError
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.crc import body_crc
 from rmqstore.formats.dledger import END_MAGIC
@@ -55,7 +55,7 @@ def placed_by_records(files: Sequence[MappedFile]) -> list[MappedFile]:
     for file in files:
         try:
             first = _PREFIX.unpack(read_at(file, 0, _PREFIX.size)) if file.length >= _PREFIX.size else None
-        except UnreadableError:
+        except (UnreadableError, StoreChangedError):
             first = None
         is_message = first is not None and first[_MAGIC] in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
         placed.append(replace(file, start=first[_PHYSICAL_OFFSET]) if first is not None and is_message else file)

@@ -14,12 +14,12 @@ from rmqstore.store.mapped import MappedFile
 from tests.support.strategies import hostile_files, record_fields
 
 MANY = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-FAULTS = st.sampled_from(["none", "elsewhere", "crc", "size", "magic", "beyond"])
+FAULTS = st.sampled_from(["none", "misplaced", "crc", "size", "magic", "beyond"])
 
 
 def encoded(fields: dict[str, Any], offset: int, fault: str) -> bytes:
     """Return a record for the offset, or what is almost one."""
-    data = bytearray(record.MESSAGE.build({**fields, "physical_offset": offset + (fault == "elsewhere")}))
+    data = bytearray(record.MESSAGE.build({**fields, "physical_offset": offset + (fault == "misplaced")}))
     if fault == "crc":
         data[8] ^= 1
     elif fault == "size":

@@ -187,7 +187,8 @@ def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mappin
 def _plan(
     work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Reason, placeholders: Mapping[int, bytes]
 ) -> Planned:
-    if key in queues.batch if rebuilt is None else rebuilt.kind is QueueKind.BATCH:
+    is_batch = key in queues.batch if rebuilt is None else rebuilt.kind is QueueKind.BATCH
+    if is_batch:
         return plan_batch_queue(work, key, queues.batch.get(key), rebuilt, why)
     return plan_simple_queue(work, key, queues.simple.get(key), queues.ext.get(key), rebuilt, why, placeholders)
 

@@ -135,10 +135,7 @@ def evidence_of(store: Store) -> Evidence:
 def _batch_topics_by_files(store: Store) -> frozenset[str]:
     """Return the topics that have files of batch queues only: whatever the configuration says, a broker loads them as batch queues."""
     batch = {queue.topic for queue in store.batch_queue_directories() if queue.files.files}
-    if not batch:
-        return frozenset()
-    simple = {queue.topic for queue in store.queue_directories() if queue.files.files}
-    return frozenset(batch - simple)
+    return frozenset(topic for topic in batch if not any(queue.files.files for queue in store.queue_directories(topic)))
 
 
 def note_on_log(store: Store) -> str | None:

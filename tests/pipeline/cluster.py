@@ -20,12 +20,17 @@ SPARK = Path(pyspark.__file__).parent
 _WAIT = 60
 
 
+def without_session() -> dict[str, str]:
+    """Return the environment without what a session of Spark in this process has set (tests/pipeline/conftest.py)."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH" and not name.startswith("PYSPARK_GATEWAY")}
+
+
 def _start(directory: Path, name: str, *arguments: str, inside: str | None = None) -> tuple[subprocess.Popen[bytes], Path]:
     """Start a process of Spark; `inside`: commands of a shell that come first, in its own namespaces of mounts and host name."""
     printed = directory / f"{name}.log"
     classes = f"{SPARK / 'jars'}/*"
     # What the scripts of Spark would set.
-    environment = os.environ | {"SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = without_session() | {"SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [str(find_java()), "-cp", classes, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *arguments]
     if inside is not None:
         command = ["unshare", "--mount", "--uts", "sh", "-ec", f"hostname {name}; {inside}\nexec {shlex.join(command)}"]
@@ -69,11 +74,6 @@ def cluster(directory: Path, workers: Sequence[str | None] = (None, None)) -> It
             process.terminate()
         for process in processes:
             process.wait(_WAIT)
-
-
-def elsewhere() -> dict[str, str]:
-    """The environment without the session that other tests of this process may have."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
 
 
 CONF = ("--spark-conf", "spark.executor.memory=600m", "--spark-conf", "spark.driver.host=127.0.0.1")

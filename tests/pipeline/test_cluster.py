@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.cluster import CONF, cluster, elsewhere
+from tests.pipeline.cluster import CONF, cluster, without_session
 from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.waiting import PATIENCE
@@ -37,7 +37,7 @@ def command(master: str, *arguments: str) -> list[str]:
 def test_the_same_findings(master: str) -> None:
     expected = rmqstore("verify", stores.sample_store(SAMPLE), "--format", "json")
 
-    done = subprocess.run(command(master), env=elsewhere(), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command(master), env=without_session(), capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert done.returncode == 0, done.stderr
     *findings, summary = done.stdout.splitlines()
@@ -50,7 +50,7 @@ def test_the_same_findings(master: str) -> None:
 def test_an_executor_is_killed(master: str) -> None:
     expected = rmqstore("verify", stores.sample_store(SAMPLE), "--format", "json")
 
-    with subprocess.Popen(command(master), env=elsewhere(), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command(master), env=without_session(), stdout=subprocess.PIPE, text=True) as process:
         killed = False
         while process.poll() is None and not killed:
             executors = [pid for pid in _processes() if b"CoarseGrainedExecutorBackend" in _command_line(pid)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.cluster import CONF, cluster, elsewhere
+from tests.pipeline.cluster import CONF, cluster, without_session
 from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.waiting import PATIENCE
@@ -24,7 +24,7 @@ OTHER = "4.9.8-plain"
 
 def run(master: str, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "rmqstore", *map(str, words), "--master", master, *CONF]
-    return subprocess.run(command, env=elsewhere() | variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, env=without_session() | variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def told(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:

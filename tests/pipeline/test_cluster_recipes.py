@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rmqstore.pipeline.spark.find_java import find_java
-from tests.pipeline.cluster import CONF, SPARK, cluster, elsewhere
+from tests.pipeline.cluster import CONF, SPARK, cluster, without_session
 from tests.support import stores
 from tests.support.waiting import PATIENCE
 
@@ -29,7 +29,13 @@ def blocks(*words: str) -> list[str]:
 
 def shell(directory: Path, lines: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", "-ec", lines], cwd=directory, env=elsewhere() | variables, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
+        ["sh", "-ec", lines],
+        cwd=directory,
+        env=without_session() | variables,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
     )
 
 

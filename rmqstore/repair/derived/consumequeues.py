@@ -148,9 +148,7 @@ class ChosenQueues:
 def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> ChosenQueues:
     """Choose queues by their findings and by the request. Raises UnreadableError, StoreChangedError."""
     queues = _Queues.of(store)
-    # An entry may fit a record whose field is corrected: that is judged when it is on the disk.
-    unfit = None if log.corrected or not judgement.database else judgement.database[0].code
-    database = QueueDatabase(store, log.end_offset, unfit)
+    database = QueueDatabase(store, log.end_offset, next(_unfit(log, judgement), None))
     if store.rocksdb_queues and not queues.simple:
         return ChosenQueues(store, log, wish, queues, {}, _Choice(queues, {}, judgement, wish), database, None)
     reasons = _reasons(queues, log, judgement, wish)
@@ -161,6 +159,15 @@ def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: Queu
         return ChosenQueues(store, log, wish, queues, reasons, choice, database, None)
     request = QueueRequest(wish.mode, choice, _batch_topics(store, log, queues, reasons, wish))
     return ChosenQueues(store, log, wish, queues, reasons, choice, database, request, judgement.exchanged)
+
+
+def _unfit(log: FutureLog, judgement: Judgement) -> Iterator[str]:
+    """Yield the codes of findings on entries of the database that also do not fit the future log.
+
+    An entry may fit a record whose field is corrected: queues of such records are judged when they are on the disk.
+    """
+    corrected = {(record.topic, record.queue_id) for record in map(log.record_at, log.corrected) if record is not None}
+    return (one.code for one in judgement.database if (one.topic, one.queue_id) not in corrected)
 
 
 def plan_queues(planning: Planning, store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, int]:

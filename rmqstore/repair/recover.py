@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
@@ -30,6 +30,7 @@ from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.repair.sources.copies import Source, configurations, open_copy
 from rmqstore.repair.sources.healing import heal
+from rmqstore.store.rocksdb.asfiles import queues_in_database
 from rmqstore.store.root import DLedgerLog, Store
 from rmqstore.wording import counted
 
@@ -112,7 +113,11 @@ class Recovery:
         else:
             placeholders = self.lost_units is LostUnits.PLACEHOLDER
             heal = partial(self._heal, store, planning.staging) if self.copies else None
-            repair = salvage(store, self.release, staging=planning.staging, placeholders=placeholders, heal=heal, advance=advance)
+            with queues_in_database(store) as held:  # their entries are evidence, like those of queue files
+                seen = store if held is None else store.with_queues(held.directories())
+                repair = salvage(seen, self.release, staging=planning.staging, placeholders=placeholders, heal=heal, advance=advance)
+            if held is not None and repair.store is not None:
+                repair = replace(repair, store=repair.store.with_queues(None))
         if repair.future.damages and store.rocksdb_queues:
             builder.note(_IN_ROCKSDB)
         if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):

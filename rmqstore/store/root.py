@@ -151,15 +151,21 @@ class Store:
 
     def with_commitlog(self, files: MappedFileQueue) -> Store:
         """Return the same store with other commit log files, from any directory: a repair's view of the log that it is going to write."""
-        store = Store(self.root, self.config, self.only)
+        store = self._with_given(self._given_queues)
         store.commitlog = files
         store._log_is_given = True
         return store
 
-    def with_queues(self, queues: Iterable[QueueDirectory]) -> Store:
-        """Return the same store with other file consume queues, by topic and queue id, from any directory."""
+    def with_queues(self, queues: Iterable[QueueDirectory] | None) -> Store:
+        """Return the same store with other file consume queues, by topic and queue id, from any directory; None: with its own again."""
+        return self._with_given(None if queues is None else tuple(sorted(queues, key=lambda queue: (queue.topic, queue.queue_id))))
+
+    def _with_given(self, queues: tuple[QueueDirectory, ...] | None) -> Store:
         store = Store(self.root, self.config, self.only)
-        store._given_queues = tuple(sorted(queues, key=lambda queue: (queue.topic, queue.queue_id)))
+        store._given_queues = queues
+        if self._log_is_given:
+            store.commitlog = self.commitlog
+            store._log_is_given = True
         return store
 
     def reopened(self) -> Store:

@@ -15,7 +15,8 @@ from tests.rocksdb.bases import QUEUES, STORES, damaged_store, set_reached
 from tests.rocksdb.damages import DATABASE_DAMAGES
 from tests.support import stores
 from tests.support.cli import rmqstore
-from tests.support.operations import Delete, Special, Zero
+from tests.support.operations import Delete, Special, Write, Zero
+from tests.support.storeview import LogRecord
 from tests.support.verifying import verify
 
 BROKEN = (
@@ -158,6 +159,50 @@ def test_queues_that_go_on_after_the_end_of_the_log_are_built_again(base: str, a
     assert ("quarantine", f"{QUEUES}/CURRENT") in described(result.plan)
     assert (result.errors, result.left) == ({}, 0)
     assert (store.root / "abort").exists()
+    assert store.recover().plan.empty
+
+
+@pytest.mark.parametrize("place", ["end", "last of their queues"])
+@pytest.mark.parametrize("base", STORES)
+def test_the_database_names_lost_messages(base: str, place: str, tmp_path: Path) -> None:
+    """No record after them, and often no key, says what these messages were: only the entries of the database do."""
+    store = _damaged(base, "intact", tmp_path)
+    records = view_of(base).records
+    if place == "end":
+        _cut(base, store.root)
+        gone = records[-20:]
+    else:
+        last = {(one.record.topic, one.record.queue_id): one for one in records}
+        gone = sorted(last.values(), key=lambda one: one.offset)[:6]
+        for one in gone:
+            Zero(one.path, one.position, one.size).apply(store.root)
+
+    result = store.recover()
+
+    assert sorted((lost.topic, lost.queue_id, lost.queue_offset, lost.physical_offset, lost.size) for lost in result.plan.lost) == sorted(
+        (one.record.topic, one.record.queue_id, one.record.queue_offset, one.offset, one.size) for one in gone
+    )
+    assert (result.errors, result.left) == ({}, 0)
+
+
+def test_a_corrected_field_does_not_hide_other_queues(tmp_path: Path) -> None:
+    """The last QUEUEOFFSETs of a queue are as after lost messages, and a field of a record of another queue is wrong: one plan repairs both."""
+    store = _damaged("5.3.3-rocksdb", "intact", tmp_path)
+    records = view_of(store.base).records
+    of_queue: dict[tuple[str, int], list[LogRecord]] = {}
+    for one in records:
+        of_queue.setdefault((one.record.topic, one.record.queue_id), []).append(one)
+    jumping = max(of_queue.values(), key=len)
+    for one in jumping[-5:]:
+        Write(one.path, one.fields["queue_offset"].offset, (one.record.queue_offset + 7).to_bytes(8, "big")).apply(store.root)
+    other = next(one for one in records if one not in jumping and one.offset > 20_000)
+    Write(other.path, other.fields["sys_flag"].offset, b"\xff\xff\xff\xff").apply(store.root)
+
+    result = store.recover()
+
+    assert [action.reason for action in result.plan.actions if "SYSFLAG" in action.reason]
+    assert ("quarantine", f"{QUEUES}/CURRENT") in described(result.plan)
+    assert (result.errors, result.left) == ({}, 0)
     assert store.recover().plan.empty
 
 

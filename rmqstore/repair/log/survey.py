@@ -76,7 +76,7 @@ class FileSurvey:
 
 def survey(store: Store, files: list[MappedFile], *, reads_v2: bool, advance: Advance = silent) -> list[FileSurvey]:
     """Return the surveys of the files, each read once, side by side. Raises UnreadableError, StoreChangedError."""
-    queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if not store.rocksdb_queues else {}
+    queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()}
     batch = BatchClaims({(queue.topic, queue.queue_id): queue for queue in store.batch_queue_directories()})
     last = last_file_with_data(files)
 

@@ -168,6 +168,7 @@ def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:
         screen["lost"] = f"{outcome.lost.messages} messages, {outcome.lost.bytes} bytes"
     if outcome.starts is not None:
         screen["files deleted"] = sum(1 for change in outcome.changes.values() if change == "deleted")
+    if outcome.starts is not None and outcome.abort_after_stop is not None:
         screen["abort after a stop"] = "present" if outcome.abort_after_stop else "removed"
     if outcome.blockers:
         screen["does not start because"] = [
@@ -222,7 +223,8 @@ def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:
 
 def _dispatched(outcome: Any) -> str:
     after = outcome.dispatched_after_start
-    return f"{outcome.dispatched_in_load.count} during load, {0 if after is None else after.count} after the start"
+    count = after.count if after is not None else "an unknown number" if outcome.after_start is not None else 0
+    return f"{outcome.dispatched_in_load.count} during load, {count} after the start"
 
 
 def comparison(results: list[Compared]) -> list[dict[str, Any]]:

@@ -116,6 +116,6 @@ class Outcome:
     dispatched_after_start: Dispatched | None
     changes: Mapping[str, Change]
     index_deleted: tuple[IndexHeader, ...]
-    abort_after_stop: bool
+    abort_after_stop: bool | None
     checkpoint_after: tuple[int | None, ...] | None
     lost: Lost | None

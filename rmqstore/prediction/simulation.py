@@ -55,8 +55,11 @@ def simulate(store: Store, release: str, what_if: WhatIf | None = None, *, count
     if not _in_rocksdb(store, profile_of(release)):
         return _Start(store, release, what_if, counts_lost=counts_lost).run()
     state = state_of(store, DatabaseUse.QUEUES, profile_of(release))
-    known = (NOTHING_KNOWN, EVERYTHING_KNOWN) if state.reached is None else (state.reached,)
-    outcomes = [_Start(store, release, what_if, RocksDBQueues(one, state), counts_lost=counts_lost).run() for one in known]
+    bounds = (NOTHING_KNOWN, EVERYTHING_KNOWN)
+    known = bounds if state.reached is None else (state.reached, state.reached)
+    dispatched = bounds if Options.of(store.config).recheck_reput_offset_from_cq else known
+    runs = sorted(set(zip(known, dispatched, strict=True)))  # one, or the least and the most
+    outcomes = [_Start(store, release, what_if, RocksDBQueues(*ends, state), counts_lost=counts_lost).run() for ends in runs]
     return agreed(outcomes[0], outcomes[-1])
 
 
@@ -251,7 +254,7 @@ class _Start:
     def _dispatched_before(self, *, from_queues: bool) -> int:
         """Return the offset at which dispatch continues after a start."""
         if from_queues:
-            return max(self._log.min_offset, self._queues.max_physic_offset, 0)
+            return max(self._log.min_offset, self._queues.dispatched_until, 0)
         if self._profile.confirms or self._options.duplication_enable:
             return self._confirm_offset()
         return self._log.max_offset

@@ -28,11 +28,13 @@ def differences(case: Case, outcome: Outcome, paths: set[str]) -> Iterator[Diffe
     starts = bool(case["loadOk"] and case.get("startOk"))
     yield from _compare("starts", starts, outcome.starts)
     if "S2" in case and outcome.after_start is not None:
-        yield from _compare("dispatchedAfterStart", _dispatched(case["dispatchedAfterStart"]), _counted(outcome.dispatched_after_start))
+        if outcome.unknown is None or outcome.dispatched_after_start is not None:
+            yield from _compare("dispatchedAfterStart", _dispatched(case["dispatchedAfterStart"]), _counted(outcome.dispatched_after_start))
         yield from _states("S2", {**s1, **case["S2"]}, outcome.after_start, whole)
-        if case.get("startOk"):
+        if case.get("startOk") and (outcome.unknown is None or outcome.caught_up is not None):
             yield from _compare("caughtUp", case["caughtUp"], outcome.caught_up)
-    yield from _compare("abortAfterStop", case["abortAfterStop"], outcome.abort_after_stop)
+    if outcome.unknown is None or outcome.abort_after_stop is not None:
+        yield from _compare("abortAfterStop", case["abortAfterStop"], outcome.abort_after_stop)
     yield from _checkpoint(case["checkpointAfter"], outcome.checkpoint_after)
     yield from _changes(case["changed"], outcome, paths)
 

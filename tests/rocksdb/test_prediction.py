@@ -98,3 +98,16 @@ def test_a_start_that_ends_in_the_configuration_changes_nothing(tmp_path: Path) 
 
     assert outcome.starts is False
     assert not outcome.changes
+
+
+def test_where_dispatch_begins_is_unknown_if_it_depends_on_open_queues() -> None:
+    """Brokers of 5.2.0, 5.3.1, 5.3.3 and 5.5.1 dispatched again from 80093, 89333 or 90509 on: the last record of some queue."""
+    sample = stores.case("5.3.3-rocksdb")
+    root = stores.sample_store(sample.name)
+
+    outcome = _predicted(root, sample.release, {**sample.settings(root), "recheckReputOffsetFromCq": "true"})
+    usual = _predicted(root, sample.release, sample.settings(root))
+
+    assert (outcome.starts, outcome.scan) == (True, usual.scan)
+    assert outcome.dispatched_after_start is None and usual.dispatched_after_start is not None
+    assert outcome.after_start is not None and outcome.after_start.reput_from_offset is None

@@ -186,7 +186,7 @@ def test_the_database_names_lost_messages(base: str, place: str, tmp_path: Path)
 
 
 def test_a_corrected_field_does_not_hide_other_queues(tmp_path: Path) -> None:
-    """The last QUEUEOFFSETs of a queue are as after lost messages, and a field of a record of another queue is wrong: one plan repairs both."""
+    """QUEUEOFFSETs at the end of a queue are as after lost messages, a field in another queue is wrong: one plan repairs both."""
     store = _damaged("5.3.3-rocksdb", "intact", tmp_path)
     records = view_of(store.base).records
     of_queue: dict[tuple[str, int], list[LogRecord]] = {}

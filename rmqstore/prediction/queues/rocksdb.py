@@ -100,13 +100,18 @@ def _reached(report: Report) -> int | None:
 
 
 class RocksDBQueues:
-    """The queue store as far as the rest of the start uses it; it knows the log up to `max_physic_offset`."""
+    """The queue store as far as the rest of the start uses it; it knows the log up to `max_physic_offset`.
+
+    `dispatched_until`: the greatest physical offset of a last record of the queues that are open, where dispatch begins with
+    recheckReputOffsetFromCq (brokers of 5.2.0, 5.3.1, 5.3.3 and 5.5.1). Which queues are open then is not predicted.
+    """
 
     in_rocksdb = True
     write_error = False
 
-    def __init__(self, max_physic_offset: int, state: DatabaseState) -> None:
+    def __init__(self, max_physic_offset: int, dispatched_until: int, state: DatabaseState) -> None:
         self.max_physic_offset = max_physic_offset
+        self.dispatched_until = dispatched_until
         self._state = state
         self.next_offsets: dict[str, int] = {}
 
@@ -143,7 +148,10 @@ def agreed(least: Outcome, most: Outcome) -> Outcome:
         scan=most.scan if least.scan == most.scan else None,
         after_load=_agreed_state(least.after_load, most.after_load),
         after_start=None if most.after_start is None or least.after_start is None else _agreed_state(least.after_start, most.after_start),
+        caught_up=most.caught_up if least.caught_up == most.caught_up else None,
         dispatched_in_load=most.dispatched_in_load if least.dispatched_in_load == most.dispatched_in_load else None,
+        dispatched_after_start=most.dispatched_after_start if least.dispatched_after_start == most.dispatched_after_start else None,
+        abort_after_stop=most.abort_after_stop if least.abort_after_stop == most.abort_after_stop else None,
         changes={path: change for path, change in most.changes.items() if least.changes.get(path) is change},
         checkpoint_after=_agreed_longs(least.checkpoint_after, most.checkpoint_after),
         lost=most.lost if least.lost == most.lost else None,

@@ -126,6 +126,11 @@ class QueueStore:
         """Return maxCQ: the largest commit log offset any queue knows, −1 without queues (commit log §5)."""
         return max((queue.max_physic_offset for queue in self), default=-1)
 
+    @property
+    def dispatched_until(self) -> int:
+        """Return the physical offset at which dispatch begins with recheckReputOffsetFromCq, −1 without any."""
+        return self.max_physic_offset
+
     def find_or_create(self, topic: str, queue_id: int) -> Queue:
         """Return the queue of that name; a new one exists in memory only until a message is appended."""
         self._settle()

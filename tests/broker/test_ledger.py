@@ -74,8 +74,8 @@ REFUSED = {
 DAMAGES = {**PROVEN, **OF_OTHERS, **REFUSED}
 
 
+@pytest.mark.limited(9)
 @pytest.mark.sampled(1)
-@pytest.mark.limited(16)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_member(damage: str, release: str, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.limited(8)
+@pytest.mark.limited(5)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("release", RELEASES, indirect=True)
 def test_the_prediction_is_what_the_store_code_does(release: str) -> None:

@@ -110,6 +110,7 @@ def test_damages_that_were_repaired_wrongly(seed: int, number: int, worker: Repa
     _demand(random_case(seed, number), worker, tmp_path)
 
 
+@pytest.mark.limited(2)
 @pytest.mark.sampled(1)
 @pytest.mark.broker
 @pytest.mark.skipif(missing() is not None, reason=f"the real store code cannot run here: {missing()}")

@@ -52,6 +52,7 @@ def cost(work: Callable[[], Any]) -> int:
     return spent() - before
 
 
+@pytest.mark.limited(4)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", ["4.9.8", "5.3.3", "5.4.0", "5.5.1"])
 @pytest.mark.parametrize("abort", [True, False])

@@ -501,6 +501,7 @@ def test_what_may_not_be_read(name: str, right: str, areas: set[str], fresh_stor
     assert [one for one in last["not_checked"] if one["reason"].count("could not be read") > 1] == []  # nothing is said twice
 
 
+@pytest.mark.limited(4)
 @pytest.mark.sampled(3)
 @needs_permissions
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_queues(case: Mapping[str, Any], tmp_path: Path) -> None:
     _compare(diagnosis_of(root, case["base"]), case["load"], case["messages"] == INTACT[case["base"]])
 
 
-@pytest.mark.limited(70)
+@pytest.mark.limited(16)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", BROKERS, ids=_name)
 def test_databases_of_a_whole_broker(case: Mapping[str, Any], tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_directory_that_somebody_else_could_fill_is_not_used(tmp_path: Path, m
     assert kept_directory("kernels") is None
 
 
-@pytest.mark.exhaustive
+@pytest.mark.thorough
 def test_the_second_command_keeps_them_and_the_next_one_starts_with_them(kept: Path) -> None:
     def run() -> str:
         command = [

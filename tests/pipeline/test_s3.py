@@ -153,6 +153,7 @@ def test_results_are_those_of_the_store_itself(name: str, bucket: Bucket, tmp_pa
     assert files[0] == files[1] != {}
 
 
+@pytest.mark.limited(3)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", [False, True])
 @pytest.mark.parametrize("name", SAMPLES)

@@ -59,7 +59,7 @@ def wishes(messages: list[Message]) -> Iterable[Wanted]:
         yield TimeRange(message["store_timestamp"], message["store_timestamp"] + 5)
 
 
-@pytest.mark.limited(16)
+@pytest.mark.limited(11)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_messages_of_a_scan(name: str) -> None:
     root = stores.sample_store(name)

@@ -17,6 +17,7 @@ import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.namesrv.NamesrvConfig;
 import org.apache.rocketmq.namesrv.NamesrvController;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
@@ -117,8 +118,12 @@ public final class Whole {
                 if (tries % UNTIL_REGISTERED_AGAIN == 0) {
                     controller.registerBrokerAll(true, false, true);
                 }
-                if (Wire.text(names.demand(Wire.CLUSTER)).contains(name)) {
-                    return;
+                try {
+                    if (Wire.text(names.demand(Wire.CLUSTER)).contains(name)) {
+                        return;
+                    }
+                } catch (RemotingException e) {
+                    // A busy machine takes no connection for some seconds.
                 }
                 Thread.sleep(PAUSE_MILLIS);
             }

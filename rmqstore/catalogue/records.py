@@ -72,6 +72,21 @@ ENTRIES = (
         mend=_RESTORE + "Until then keep forceVerifyPropCRC off.",
     ),
     Entry(
+        "RMQ-CL-PROPZERO",
+        WARNING,
+        "properties that begin or end with zero bytes",
+        meaning="No broker writes such properties. The rest of the record was never written, because a broker or its machine stopped, or a "
+        "slave was killed while it received the record; or a page of the file was lost. Header and body are complete, and no checksum "
+        "covers the properties, so nothing else shows it. What the zeros replaced (TAGS, KEYS, the unique key, properties of the producer) "
+        "is lost.",
+        broker={
+            ALL: "Accepted and served, without the properties that are zeros: consumers that select by tag may not get the message, and a "
+            "query by its keys may not find it. A slave keeps its record so, although its master has the whole one."
+        },
+        mend="If a replica has the whole record, take it from there: `rmqstore recover STORE --from COPY`. Otherwise nothing; the body is "
+        "complete.",
+    ),
+    Entry(
         "RMQ-CL-MOVED",
         ERROR,
         "bytes that belong to another place of the log",

@@ -12,6 +12,8 @@ from rmqstore.scan.walk import Batch, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 
 INVALID = Fault.BODY_CRC | Fault.PROPERTY_CRC | Fault.PHYSICAL_OFFSET
+_INCOMPLETE = INVALID | Fault.PROPERTIES
+"""Faults of records of which another copy may have more."""
 """Faults by which bytes are not what a broker wrote at that place."""
 
 Ranges = npt.NDArray[np.int64]
@@ -60,7 +62,7 @@ def record_table(file: MappedFile, *, entry_header: int = 0, start: int | None =
             records = event.records
             begins = records["position"].astype(np.int64) - entry_header
             ends = records["position"] + records["size"]
-            faults = (records["faults"] & int(INVALID)).astype(np.int64)
+            faults = (records["faults"] & int(_INCOMPLETE)).astype(np.int64)
             columns.append((begins, ends, faults, records["store_timestamp"].astype(np.int64)))
         elif isinstance(event, FileEnd) and event.reason is Stop.BLANK:
             blank = event.position

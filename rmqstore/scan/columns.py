@@ -83,6 +83,7 @@ class Fault(IntFlag):
     DELAY = 1024
     HOST = 2048
     RECONSUME_TIMES = 4096
+    PROPERTIES = 8192  # they begin or end with a zero byte: a part of the record was not written, or is lost
 
 
 class Mark(IntFlag):

@@ -89,6 +89,8 @@ TABLE: Mapping[str, Expectation] = {
     **{f"body-flip-{place}": CRC_OF_BODY for place in ("zero", "first", "early", "mid", "prev", "head", "last", "lastrec")},
     "property-flip-mid": _property_flip,
     "property-flip-last": _property_flip,
+    "properties-torn-mid": [find("CL-PROPZERO", places.record)],
+    "properties-torn-last": [find("CL-PROPZERO", places.record)],
     "field-totalsize-last": BAD_LENGTHS,
     "field-totalsize-mid": BAD_LENGTHS,
     "field-magic-last": BAD_MAGIC,

@@ -68,6 +68,21 @@ def test_an_older_copy_is_the_beginning_of_the_newer_one(number: int, tmp_path: 
     assert found["second"]["last_store_timestamp"] == every[-1].record.store_timestamp
 
 
+def test_a_copy_whose_last_record_is_torn_did_not_diverge(tmp_path: Path) -> None:
+    """A slave that was killed while it received a record has zeros in its properties, which no broker notices."""
+    every = records(sample_store(BASE))
+    last = next(one for one in reversed(every[:300]) if one.fields["properties"].width > 20)
+    torn = older(tmp_path, last.offset + last.size)
+    properties = last.fields["properties"]
+    patch(torn / last.path, properties.offset + 12, bytes(properties.width - 12))
+
+    found = diff(sample_store(BASE), torn, status=1)
+
+    assert (found["relation"], found["diverged_at"], found["record"]) == ("damaged", None, last.offset)
+    assert found["records"] == [{"offset": last.offset, "size": last.size, "valid_in": "first"}]
+    assert "--from" in found["next"] and found["next"].index(str(torn)) < found["next"].index("--from")
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(24))
 def test_a_changed_byte_of_a_body_is_named_with_its_record(seed: int, tmp_path: Path) -> None:

@@ -87,6 +87,21 @@ def test_the_plan_names_the_source_of_every_byte_and_can_be_undone(tmp_path: Pat
     assert {path: now[path] for path in attributes if path != "."} == {path: one for path, one in attributes.items() if path != "."}
 
 
+def test_properties_that_were_not_written_come_from_a_copy(tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    record = next(one for one in records(root) if one.position > 5000 and one.fields["properties"].width > 20)
+    properties = record.fields["properties"]
+    patch(root / record.path, properties.offset + 12, bytes(properties.width - 12))
+
+    alone = rmqstore("recover", root, "--dry-run", "--strategy", "salvage", "--broker-version", "5.3.3", "--format", "json")
+    run = heal(root, sample_store(BASE))
+
+    assert plan_of(alone)["lost"] == []  # the message stays as it is
+    assert not any(action["path"].startswith("commitlog") for action in plan_of(alone)["actions"])
+    assert plan_of(run)["lost"] == []
+    assert used(root) == used(sample_store(BASE))
+
+
 def test_missing_files_come_from_a_single_file_or_another_store(tmp_path: Path) -> None:
     root = fresh_store(BASE, tmp_path)
     gone = sorted((root / "commitlog").iterdir())[2]

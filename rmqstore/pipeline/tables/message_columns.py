@@ -24,7 +24,12 @@ Rows = NDArray[np.void]
 Positions = NDArray[np.int64]
 
 _PROPERTY_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "unique_key": "UNIQ_KEY"}
-_FAULT_NAMES = {Fault.BODY_CRC: "body_crc", Fault.PHYSICAL_OFFSET: "physical_offset", Fault.DELAY: "delay"}
+_FAULT_NAMES = {
+    Fault.BODY_CRC: "body_crc",
+    Fault.PHYSICAL_OFFSET: "physical_offset",
+    Fault.DELAY: "delay",
+    Fault.PROPERTIES: "properties",
+}
 # Columns for which a single record must be decoded: the scan knows the rest in any case.
 _TEXTUAL = {"properties", "tags", "keys", "unique_key", "tags_code", "faults"}
 _HEAD_V4 = fixed_layout(record_head(born_v6=False, store_v6=False))

@@ -46,7 +46,7 @@ COLUMNS = (
     Column("tags_code", "bigint", "tagsCode of the queue entry: hash of TAGS or deliver time; null when the broker refuses DELAY"),
     Column("position", "bigint", "where the record was found in the log, in bytes; physical_offset unless that is wrong"),
     Column("body", "binary", "the stored body, compressed or not"),
-    Column("faults", "array<string>", "faults of the record: body_crc, physical_offset, delay; null without any"),
+    Column("faults", "array<string>", "faults of the record: body_crc, physical_offset, delay, properties; null without any"),
 )
 
 _NUMBERS = ("position", "physical_offset", "queue_offset", "store_timestamp", "born_timestamp", "queue_id", "size", "body_length")

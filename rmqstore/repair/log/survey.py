@@ -27,7 +27,8 @@ from rmqstore.verify.log.live import LiveRecords, Overflow, Tail, is_without_rec
 from rmqstore.verify.queues.courses import Events
 from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
 
-ODD_FAULTS = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY
+_CHECKSUMS_AND_PLACE = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC
+ODD_FAULTS = _CHECKSUMS_AND_PLACE | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY | Fault.PROPERTIES
 """Faults that a repair looks at; the others are values of clients, or cannot be distinguished from what a client may have sent."""
 
 _THREADS = 2

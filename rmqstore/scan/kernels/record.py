@@ -99,7 +99,7 @@ _F_SYS, _F_STORE, _F_BORN, _F_PREPARED = (
     int(Fault.PREPARED_OFFSET),
 )
 _F_TOPIC, _F_COMPRESSION, _F_DELAY = int(Fault.TOPIC), int(Fault.COMPRESSION), int(Fault.DELAY)
-_F_HOST, _F_RECONSUME = int(Fault.HOST), int(Fault.RECONSUME_TIMES)
+_F_HOST, _F_RECONSUME, _F_PROPERTIES = int(Fault.HOST), int(Fault.RECONSUME_TIMES), int(Fault.PROPERTIES)
 _M_DISPATCH, _M_INNER, _M_TEXT = int(Mark.MULTI_DISPATCH), int(Mark.INNER_BATCH), int(Mark.MALFORMED_TEXT)
 _M_SCHEDULED, _M_PROPCRC = int(Mark.SCHEDULED), int(Mark.PROPERTY_CRC)
 _TIME_GOES_BACK, _HOST_CHANGES, _COMMITS = int(Oddity.TIME_GOES_BACK), int(Oddity.HOST_CHANGES), int(Oddity.COMMITS)
@@ -413,6 +413,8 @@ def walk(
         properties_end = at + size
         batch_size = 1
         block_length = properties_end - properties
+        if block_length > 0 and (u8(base, properties) == 0 or u8(base, properties_end - 1) == 0):
+            faults |= _F_PROPERTIES
         layout = layout_of(layouts, base, properties, block_length)
         if fits(layout, base, properties, block_length):
             places = read_places(layout)

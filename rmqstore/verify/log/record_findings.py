@@ -28,6 +28,7 @@ FAULTS: dict[Fault, tuple[str, str]] = {
     Fault.DELAY: ("RMQ-CL-FIELD", "DELAY of a schedule message is not a number"),
     Fault.HOST: ("RMQ-CL-FIELD", "the port of BORNHOST or STOREHOST is not a port"),
     Fault.RECONSUME_TIMES: ("RMQ-CL-FIELD", "RECONSUMETIMES is negative"),
+    Fault.PROPERTIES: ("RMQ-CL-PROPZERO", "the properties begin or end with zero bytes"),
 }
 
 _FIELDS: dict[Fault, str] = {

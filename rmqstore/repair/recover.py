@@ -35,11 +35,10 @@ from rmqstore.store.root import DLedgerLog, Store
 from rmqstore.wording import counted
 
 _IN_ROCKSDB = (
-    "The queues are kept in RocksDB, which is neither changed nor used to find lost messages: those after the end of the log are not "
-    "listed, and "
-    "a consumer that reaches a lost one gets its placeholder, or bytes that are not a message where it is unknown "
-    "where the message began."
+    "The queues are kept in RocksDB, whose entries are not changed: a consumer that reaches a lost message gets its placeholder, or bytes "
+    "that are not a message where it is unknown where the message began."
 )
+_NOT_READ = "The database of the queues was not read: lost messages that only its entries would show are not listed."
 
 
 class Strategy(StrEnum):
@@ -114,9 +113,18 @@ class Recovery:
             placeholders = self.lost_units is LostUnits.PLACEHOLDER
             heal = partial(self._heal, store, planning.staging) if self.copies else None
             with queues_in_database(store) as held:  # their entries are evidence, like those of queue files
-                seen = store if held is None else store.with_queues(held.directories())
-                repair = salvage(seen, self.release, staging=planning.staging, placeholders=placeholders, heal=heal, advance=advance)
-            if held is not None and repair.store is not None:
+                repair = salvage(
+                    store if held is None else store.with_queues(held.directories()),
+                    self.release,
+                    staging=planning.staging,
+                    placeholders=placeholders,
+                    queues_stay=store.rocksdb_queues,
+                    heal=heal,
+                    advance=advance,
+                )
+            if held is None and store.rocksdb_queues:
+                builder.note(_NOT_READ)
+            elif held is not None and repair.store is not None:
                 repair = replace(repair, store=repair.store.with_queues(None))
         if repair.future.damages and store.rocksdb_queues:
             builder.note(_IN_ROCKSDB)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.findings import Severity
+from rmqstore.formats.naming import PLACEHOLDER
 from rmqstore.repair.recover import Strategy
 from tests.repair.damaged_queues import described
 from tests.repair.recovering import Damaged, damaged, view_of
@@ -183,6 +184,8 @@ def test_the_database_names_lost_messages(base: str, place: str, tmp_path: Path)
         (one.record.topic, one.record.queue_id, one.record.queue_offset, one.offset, one.size) for one in gone
     )
     assert (result.errors, result.left) == ({}, 0)
+    # Brokers do not serve what comes before a queue offset that the log leaves out: placeholders take the places.
+    assert place == "end" or any(PLACEHOLDER.encode() in path.read_bytes() for path in (store.root / "commitlog").iterdir())
 
 
 def test_a_corrected_field_does_not_hide_other_queues(tmp_path: Path) -> None:

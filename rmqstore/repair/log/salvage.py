@@ -58,11 +58,19 @@ Heal = Callable[[LogFiles, Sequence[FileSurvey]], Healing]
 
 
 def salvage(
-    store: Store, release: str, *, staging: Staging, placeholders: bool = False, heal: Heal | None = None, advance: Advance = silent
+    store: Store,
+    release: str,
+    *,
+    staging: Staging,
+    placeholders: bool = False,
+    queues_stay: bool = False,
+    heal: Heal | None = None,
+    advance: Advance = silent,
 ) -> LogRepair:
     """Return the repair that keeps most of the log of `store` for a broker of `release`; assembled files go to `staging`.
 
-    `heal` takes damaged records from other copies first.
+    `placeholders`: lost messages get one each; `queues_stay`: they do, and so do queue offsets that the log leaves out, because no entry of
+    the queues is changed. `heal` takes damaged records from other copies first.
 
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
@@ -86,7 +94,7 @@ def salvage(
     if not relocation.log.files:
         segments.require_no_messages(store)
         return LogRepair(FutureLog((), 0), files=tuple(segments.gone(log.odd)))
-    repair = _Salvage(relocation, results, profile, placeholders).run()
+    repair = _Salvage(relocation, results, profile, placeholders or queues_stay, queues_stay).run()
     return replace(repair, taken=healing.taken, notes=(*healing.notes, *repair.notes))
 
 
@@ -106,8 +114,11 @@ class _Odd(Suspected):
 class _Salvage:
     """The edits for one store and one release, collected while the log is judged from its first file to its end."""
 
-    def __init__(self, relocation: Relocation, results: Sequence[FileSurvey], profile: Profile, placeholders: bool) -> None:
+    def __init__(
+        self, relocation: Relocation, results: Sequence[FileSurvey], profile: Profile, placeholders: bool, queues_stay: bool
+    ) -> None:
         self._relocation = relocation
+        self._queues_stay = queues_stay
         store = self._store = relocation.store
         self._log = relocation.log
         self._style = _style(store, profile, placeholders)
@@ -160,7 +171,7 @@ class _Salvage:
         self._close_log(self._kept[-1])
         ready, sacrificed = filled_gaps.widened(self._plugs, self._record_at, self._style)
         gaps = gaps_of(self._courses, self._starts, from_zero=self._from_zero)
-        ready = filled_gaps.with_placeholders(ready, gaps, self._style) if self._store.rocksdb_queues else ready
+        ready = filled_gaps.with_placeholders(ready, gaps, self._style) if self._queues_stay else ready
         filled = filled_gaps.fill(ready, self._record_at, self._last_neighbour(), self._style)
         self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
         lost = named_by_gaps(
@@ -578,8 +589,7 @@ def _style(store: Store, profile: Profile, placeholders: bool) -> Style:
     config = store.config
     property_crc = profile.verifies_property_crc and (config.flag("enabledAppendPropCRC") or config.flag("forceVerifyPropCRC"))
     largest = min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096))
-    # Units in RocksDB cannot be pointed at other records, so a consumer gets the record that is there.
-    return Style(largest, property_crc, placeholders or store.rocksdb_queues)
+    return Style(largest, property_crc, placeholders)
 
 
 def require_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:

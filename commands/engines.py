@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 
 def paths_and_uris(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path | str, ...]:
-    """Expand patterns that the shell did not expand; a URI stays unchanged."""
-    from rmqstore.pipeline.remote import is_remote
+    """Expand patterns that the shell did not expand, and those of URIs."""
+    from rmqstore.pipeline.fetching import is_remote, matching, remove_copies
 
     found: list[Path | str] = []
     for text in values:
         if is_remote(text):
-            found.append(text)
+            found += matching(text)
+            context.call_on_close(remove_copies)
             continue
         matches = [] if Path(text).exists() or not has_magic(text) else sorted(glob(text))  # noqa: PTH207  -- patterns may be absolute
         found += map(Path, matches or [text])
@@ -40,9 +41,14 @@ stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, require
 
 def path_or_uri(context: click.Context, parameter: click.Parameter, text: str) -> Path | str:
     """Return a path; a URI stays a text."""
-    from rmqstore.pipeline.remote import is_remote
+    from rmqstore.pipeline.fetching import is_remote
 
-    return text if is_remote(text) else Path(text)
+    if not is_remote(text):
+        return Path(text)
+    from rmqstore.pipeline.fetching import remove_copies
+
+    context.call_on_close(remove_copies)
+    return text
 
 
 store_or_uri_argument = click.argument("store", callback=path_or_uri)

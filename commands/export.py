@@ -73,24 +73,21 @@ def command(
     The fields of a message are those of `rmqstore dump --format json`. An interrupted export is continued by the same command: the
     files in OUT stay. Damage does not stop the export; it is summarised at the end. Run `rmqstore verify` for details.
 
-    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched. Spark exports a whole copy, in TMPDIR, which
-    workers on other machines must see as well. Files for a URI are written to TMPDIR first, of one piece at a time.
+    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched; each worker of Spark fetches its own. Files for
+    a URI are written to TMPDIR first, of one piece at a time.
     """
-    from rmqstore.pipeline.engine import EXPORT, Choice, choose
+    from rmqstore.pipeline.engine import EXPORT, choose
     from rmqstore.pipeline.export.destination import DirectoryDestination
     from rmqstore.pipeline.export.objects import ObjectDestination
     from rmqstore.pipeline.export.request import Body, ExportRequest, Format
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import at_hand
     from rmqstore.pipeline.tables.message_parts import wanted_pieces
     from rmqstore.scan.compilation import compile_kernels
 
     started = time.monotonic()
     request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters, csv_raw=view.csv_raw)
     with ExitStack() as stack:
-        # Where nothing requests Spark, which needs a whole copy.
-        by_range = isinstance(store, str) and wish.engine != "spark" and wish.master is None and not wish.conf
-        at = stack.enter_context(at_hand(StoreAt.of(store, broker_conf, settings), by_range=by_range))
+        at = StoreAt.of(store, broker_conf, settings)
         pieces = wanted_pieces(at, request.conditions)
         place: Destination
         if isinstance(out, str):
@@ -101,8 +98,6 @@ def command(
         missing = destination.missing(pieces)
         _note_begun(len(pieces) - len(missing), len(pieces), view)
         choice = choose(wish, sum(piece.size for piece in missing), EXPORT)
-        if by_range and wish.engine == "auto":
-            choice = Choice("local", "it fetches only the ranges that are needed")
         if choice.engine == "local":
             compile_kernels(quiet=view.quiet)
         _run(destination, missing, request, target, choice, wish, view)

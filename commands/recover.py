@@ -134,8 +134,9 @@ def command(
 
 def _source(text: str, stack: ExitStack) -> Source:
     """Return a copy of the log by its path or URI; a store at a URI is copied until the end of `stack`."""
+    from rmqstore.pipeline.fetching import is_remote
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import at_hand, is_remote
+    from rmqstore.pipeline.remote import at_hand
     from rmqstore.repair.sources.archive import source_at
     from rmqstore.repair.sources.copies import Source
 

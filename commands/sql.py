@@ -47,8 +47,7 @@ def command(
     This process answers, in the SQL of DuckDB; --engine spark, --master and --spark-conf let Spark answer, in its own.
     Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.
     Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it selects.
-    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched. Spark queries a whole copy, in TMPDIR, which
-    workers on other machines must see as well.
+    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched; each worker of Spark fetches its own.
 
     \b
     rmqstore sql STORE "select topic, count(*) from messages group by topic"
@@ -56,17 +55,16 @@ def command(
     """
     from rmqstore.pipeline.engine import chosen_for_sql
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import at_hand
 
     is_local = chosen_for_sql(wish) == "local"
-    with at_hand(StoreAt.of(store, broker_conf, settings), by_range=is_local) as at:
-        at.open()
-        run, unit = _local(wish, at) if is_local else _spark(wish, at)
-        if statement is not None:
-            _prepare(statement, view)
-            _answer(statement, run, unit, view)
-            return
-        context.exit(_answer_all(run, unit, view))
+    at = StoreAt.of(store, broker_conf, settings)
+    at.open()
+    run, unit = _local(wish, at) if is_local else _spark(wish, at)
+    if statement is not None:
+        _prepare(statement, view)
+        _answer(statement, run, unit, view)
+        return
+    context.exit(_answer_all(run, unit, view))
 
 
 def _local(wish: EngineOptions, at: StoreAt) -> tuple[Engine, str]:

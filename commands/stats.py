@@ -62,11 +62,11 @@ def command(
     past their retention time, before the start of their queue or of a deleted topic, and bytes that are not messages.
 
     Several stores are added up, with a table by store; one that cannot be opened is left out and named (status 4). A store may be a URI
-    (s3, gs, hdfs): a copy of it is counted and removed.
+    (s3, gs, hdfs), of which the log is read in ranges.
     """
     from rmqstore.pipeline.engine import STATS, choose, runner_of
+    from rmqstore.pipeline.fetching import is_remote
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import is_remote
 
     started = time.monotonic()
     places = [StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)]

@@ -101,7 +101,7 @@ def command(
     """Verify STORE: records and CRCs, consume queue and index entries against records and back, checkpoint, timer, configuration.
 
     With several stores, every finding names its store, and one that cannot be opened does not keep the others from being
-    verified. A store may be a URI (s3, gs, hdfs): a copy of it is verified and removed.
+    verified. A store may be a URI (s3, gs, hdfs), of which ranges are fetched.
 
     A store that a broker writes to may be verified: effects of the running writer are not reported.
 
@@ -110,8 +110,9 @@ def command(
     """
     known = _read_baseline(baseline) if baseline is not None else Known()
     from rmqstore.pipeline.engine import VERIFY, choose, runner_of
+    from rmqstore.pipeline.fetching import is_remote
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import is_remote, log_size
+    from rmqstore.pipeline.remote import log_size
     from rmqstore.verify.context import Options
 
     chosen = frozenset(queue_of(queue) for queue in queues)
@@ -314,7 +315,7 @@ class _Report:
 
     def _next(self) -> str:
         """Return the next step: the diagnosis of the first store in which something is wrong."""
-        from rmqstore.pipeline.remote import is_remote
+        from rmqstore.pipeline.fetching import is_remote
         from rmqstore.shellwords import command
 
         if self._bad is None:

@@ -162,7 +162,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _interrupted(meta)
     except RmqstoreError as error:
-        return _failed(error.message, error.hint, error.exit_status)
+        fetching = sys.modules.get("rmqstore.pipeline.fetching")  # loaded where a store has a URI, which errors have to name
+        shown = error if fetching is None else fetching.named(error)
+        return _failed(shown.message, shown.hint, shown.exit_status)
     except OSError as error:
         if "--debug" in words:
             raise

@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from rmqstore.errors import RefusedError, RmqstoreError
+from rmqstore.pipeline.fetching import is_remote, kept_copy, remove_copies
 from rmqstore.pipeline.mark import Mark
 from rmqstore.reading.progress import Advance
+from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAt:
-    """A store by its path and configuration; every process opens it separately."""
+    """A store by its path or URI, and its configuration; every process opens it separately.
+
+    Of a store at a URI each process keeps a copy whose large files are fetched as they are read.
+    """
 
     path: str
     broker_conf: str | None = None
@@ -50,18 +55,29 @@ class StoreAt:
         if self.mark is not None:
             _require_marked(self)
 
+    @property
+    def directory(self) -> Path:
+        """Return the directory of the store in this process: its path, or that of the copy. Raises NotAStoreError, UnreadableError."""
+        if not is_remote(self.path):
+            return Path(self.path)
+        return kept_copy(self.path)
+
+    def file_here(self, file: MappedFile, name: str) -> MappedFile:
+        """Return a file of the store, of which another process has the path, at its place in this process; `name`: below the root."""
+        return replace(file, location=self.directory / name) if is_remote(self.path) else file
+
     def marked(self) -> StoreAt:
         """Return the value for other processes. A store that cannot be opened here has no mark; what reads it reports why."""
         if self.mark is not None:
             return self
         try:
-            return replace(self, mark=Mark.of(self._opened()))
+            return replace(self, mark=replace(Mark.of(self._opened()), path=self.path))
         except RmqstoreError:
             return self
 
     def _opened(self) -> Store:
         conf = None if self.broker_conf is None else Path(self.broker_conf)
-        return Store.open(self.path, broker_conf=conf, settings=dict(self.settings))
+        return Store.open(self.directory, broker_conf=conf, settings=dict(self.settings))
 
 
 @lru_cache(maxsize=1024)
@@ -69,11 +85,24 @@ def _require_marked(at: StoreAt) -> None:
     """Compare a store with its mark, once per process."""
     assert at.mark is not None
     try:
-        at.mark.require(at._opened())
+        if is_remote(at.path):
+            _require_newest(at)
+        else:
+            at.mark.require(at._opened())
     except RefusedError:
         raise
     except RmqstoreError as error:
         raise at.mark.refuse_for(error) from error
+
+
+def _require_newest(at: StoreAt) -> None:
+    """Compare a store at a URI with its mark; a copy of an older state, from an earlier job, is made once more."""
+    assert at.mark is not None
+    try:
+        at.mark.require(at._opened())
+    except RefusedError:
+        remove_copies()
+        at.mark.require(at._opened())
 
 
 def require_shared(directory: Path, shown: Path) -> None:

@@ -71,7 +71,7 @@ class PieceReader:
         """Raise what opening the store raises, UnreadableError if the file no longer exists."""
         self.store = piece.store.open()
         self._piece = piece
-        self.file = piece.file
+        self.file = piece.store.file_here(piece.file, piece.name)
         if not self.file.path.is_file():
             raise UnreadableError(f"{piece.name} no longer exists.", "Run the command again when nothing writes to the store.")
         self.scanner = LogScanner(checks=checks, delays=self.store.config.known_delay_levels, lead=piece.lead)

@@ -8,18 +8,21 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from rmqstore.catalogue import finding
 from rmqstore.doctor.foresight import foresee
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
+from rmqstore.pipeline.fetching import is_remote
 from rmqstore.pipeline.job import MapOnly, Packet, Part, Runner, StoreAt
-from rmqstore.pipeline.remote import at_hand, is_remote, log_size
+from rmqstore.pipeline.remote import at_hand, log_size
 from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
+from rmqstore.verify.log.commitlog import FileResult
 
 LARGE_STORE = 4 << 30
 """Bytes of log from which a store is worth more than one part."""
@@ -49,7 +52,7 @@ class FilesJob(MapOnly):
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """Yield one packet: the outcome, pickled."""
-        outcome = Verification(self.at.open(), self.options).pass_over(part.name, advance)
+        outcome = Verification(self.at.open(), self.options).pass_over(str(self.at.directory / part.name), advance)
         yield Packet(part.name, 0, pickle.dumps(outcome))
 
 
@@ -57,10 +60,22 @@ def passes_of(runner: Runner, at: StoreAt, options: Options) -> Passes:
     """Return the passes of a verification, run by a runner."""
 
     def passes(files: Sequence[MappedFile], advance: Advance) -> list[Outcome]:
-        parts = tuple(Part(number, str(file.path), file.length) for number, file in enumerate(files))
-        return [pickle.loads(data) for _, data in runner.run(FilesJob(at.marked(), options, parts), advance)]
+        # A copy of a store at a URI has another path in each process; the log of others may be outside of their root.
+        names = (str(file.path.relative_to(at.directory)) if is_remote(at.path) else str(file.path) for file in files)
+        parts = tuple(Part(number, name, file.length) for number, (name, file) in enumerate(zip(names, files, strict=True)))
+        found = runner.run(FilesJob(at.marked(), options, parts), advance)
+        return [_here(pickle.loads(data), file) for file, (_, data) in zip(files, found, strict=True)]
 
     return passes
+
+
+def _here(outcome: Outcome, file: MappedFile) -> Outcome:
+    """Return the outcome of another process for a file, which has another path there if it belongs to a copy of a store."""
+    if isinstance(outcome, FileResult):
+        outcome.file = file
+        outcome.moved = [replace(run, file=file) for run in outcome.moved]
+        outcome.leftover = [replace(run, file=file) for run in outcome.leftover]
+    return outcome
 
 
 @dataclass(slots=True)
@@ -105,7 +120,7 @@ def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, passe
     """
     report = StoreReport(at, [], Counter(), Totals())
     try:
-        with at_hand(at, by_range=True) as here:
+        with at_hand(at, by_range=True) if passes is None else nullcontext(at) as here:
             verification = Verification(here.open(), options, passes, foresee, patience=PATIENCE)
             for each in verification.run(advance):
                 _note(report, each, limit)
@@ -124,10 +139,10 @@ def _note(report: StoreReport, each: Finding, limit: int) -> None:
 
 
 def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: int, advance: Advance) -> Iterator[StoreReport]:
-    """Yield the reports of several stores in order: small and remote ones a part each, of large ones each file of the log."""
+    """Yield the reports of several stores in order: small ones a part each, of large ones each file of the log."""
     stores = [at if is_remote(at.path) else at.marked() for at in stores]
     sizes = {at: log_size(at) for at in stores}
-    small = tuple(at for at in stores if sizes[at] <= LARGE_STORE or is_remote(at.path))
+    small = tuple(at for at in stores if sizes[at] <= LARGE_STORE)
     job = StoresJob(small, tuple(sizes[at] for at in small), options, limit)
     done: dict[StoreAt, StoreReport] = {}
     for _, data in runner.run(job, advance):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqstore.errors import NotAStoreError, RmqstoreError, UnreadableError
-from rmqstore.pipeline import remote
+from rmqstore.pipeline import fetching, remote
+from rmqstore.pipeline.fetching import is_remote
 from rmqstore.pipeline.job import StoreAt
 from tests.support import stores
 from tests.support.cli import rmqstore
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_a_copy_is_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_BLOCK", 1000)
+    monkeypatch.setattr(fetching, "_BLOCK", 1000)
     root = stores.sample_store("5.3.3-plain-crash")
 
     with remote.at_hand(StoreAt.of(root.as_uri())) as here:
@@ -106,7 +107,7 @@ def test_what_cannot_be_had_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for uri, kind in (((tmp_path / "nothing").as_uri(), NotAStoreError), ("nonsense://there/store", RmqstoreError)):
         with pytest.raises(kind), remote.at_hand(StoreAt.of(uri)):
             pass
-    monkeypatch.setattr(remote.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10}))
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10}))
     with pytest.raises(UnreadableError, match="room for 10"), remote.at_hand(StoreAt.of(stores.sample_store("5.3.3-plain").as_uri())):
         pass
 
@@ -118,6 +119,6 @@ def test_the_command_tells_it_as_a_finding(tmp_path: Path) -> None:
 
 
 def test_paths_are_no_uris() -> None:
-    assert remote.is_remote("s3://bucket/store")
-    assert not remote.is_remote("/data/s3://store")
-    assert not remote.is_remote("store")
+    assert is_remote("s3://bucket/store")
+    assert not is_remote("/data/s3://store")
+    assert not is_remote("store")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from moto.moto_server import threaded_moto_server
@@ -17,22 +20,30 @@ from pyarrow import fs
 
 from rmqstore.doctor.checks import space
 from rmqstore.errors import UnreadableError
-from rmqstore.pipeline import remote
+from rmqstore.pipeline import fetching, remote, verify
 from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.export.objects import ObjectDestination
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
+from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.reading.progress import silent
 from rmqstore.shellwords import quoted
+from rmqstore.spark import register
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
+from rmqstore.verify.context import Options
+from tests.pipeline.cluster import without_session
 from tests.pipeline.exporting import lines_of, request
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
+from tests.support.waiting import PATIENCE
 from tests.verify.one_check import patch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext")
 
@@ -111,8 +122,8 @@ def bucket() -> Iterator[Bucket]:
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file of a sample is fetched by range."""
-    monkeypatch.setattr(remote, "_SMALL", 100)
-    monkeypatch.setattr(remote, "_RANGE", 3000)
+    monkeypatch.setattr(fetching, "_SMALL", 100)
+    monkeypatch.setattr(fetching, "_RANGE", 3000)
 
 
 def _told(one: dict[str, Any], at: object) -> dict[str, Any]:
@@ -218,6 +229,7 @@ def test_a_uri_is_never_repaired(bucket: Bucket) -> None:
         assert "is a URI" in run.err and "Copy the store" in run.err
 
 
+MORE = ("--set", f"mappedFileSizeCommitLog={8 << 20}")
 STATEMENT = "select sum(size) from messages where physical_offset < 1000"
 
 
@@ -253,8 +265,104 @@ def test_bytes_and_requests_are_few(words: tuple[str, ...], most_bytes: int, mos
     assert bucket.traffic.requests.total() <= most_requests
 
 
+@pytest.mark.parametrize(
+    "words", [("export", "OUT", "--to-offset", "1000"), ("sql", STATEMENT, "--format", "json"), ("stats", "--format", "json")]
+)
+def test_workers_of_spark_fetch_what_they_need(words: tuple[str, ...], bucket: Bucket, tmp_path: Path) -> None:
+    """No process has a whole copy: each worker reads ranges itself, and nothing is left of them."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=8 << 20)
+    for number in range(35):
+        builder.message("TopicA", bytes([number]) * (1 << 20))
+    root = builder.build()
+    uri = bucket.put(root, f"spark-{words[0]}")
+    bucket.traffic.requests.clear()
+    bucket.traffic.sent = 0
+    (tmp_path / "tmp").mkdir()
+
+    def run(at: object, out: str) -> subprocess.CompletedProcess[str]:
+        rest = (str(tmp_path / out) if word == "OUT" else word for word in words[1:])
+        return subprocess.run(
+            [*(sys.executable, "-P", "-m", "rmqstore", words[0], str(at)), *rest, "--engine", "spark", *MORE],
+            env=without_session() | {"TMPDIR": str(tmp_path / "tmp")},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    there = run(uri, "there")
+    sent = bucket.traffic.sent
+    here = run(root, "here")
+
+    assert (there.returncode, here.returncode) == (0, 0), there.stderr
+    if words[0] == "export":
+        assert lines_of(tmp_path / "there") == lines_of(tmp_path / "here") != b""
+    else:
+        told = [[_told(json.loads(line), at) for line in done.stdout.splitlines()] for done, at in ((there, uri), (here, root))]
+        assert told[0] == told[1]
+    # The command and each of two workers read the ends of the log; a worker whose copy exceeds some size frees it.
+    assert 0 < sent <= {"export": 16, "sql": 16, "stats": 56}[words[0]] << 20
+    assert not list((tmp_path / "tmp").rglob("commitlog"))
+
+
+@pytest.mark.parametrize("name", ["5.3.3-plain-crash", "broker-5.5.1-crash"])
+def test_a_large_store_is_verified_by_file(name: str, bucket: Bucket, session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = stores.sample_store(name)
+    settings = stores.case(name).settings(root)
+    uri = bucket.put(root, f"by-file-{name}").replace("s3://", "s3://testing:testing@")
+    monkeypatch.setattr(verify, "LARGE_STORE", 0)
+
+    here, there, on_spark = (
+        next(verify.reports(runner, [StoreAt.of(at, settings=settings)], Options(), 10_000, silent))
+        for runner, at in ((LocalRunner(2), root), (LocalRunner(2), uri), (SparkRunner(session.sparkContext), uri))
+    )
+
+    fetching.remove_copies()
+    assert there.counts == on_spark.counts == here.counts
+    assert there.totals.records == on_spark.totals.records == here.totals.records > 0
+    texts = [sorted((one.code, one.file, one.position, one.message) for one in report.findings) for report in (here, there, on_spark)]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_the_data_source_reads_uris(bucket: Bucket, session: SparkSession) -> None:
+    """Two stores of a fleet, which other ones replace between two queries: workers do not keep the older state."""
+    register(session)
+    for name in ("source/a-1", "source/a-2"):
+        bucket.put(stores.sample_store("5.3.3-plain"), name)
+    uri = bucket.uri("source/a-*").replace("s3://", "s3://testing:testing@")
+
+    frame = session.read.format("rocketmq").load(uri)
+    counted = {row["store"].partition("?")[0].rpartition("/")[2]: row["count"] for row in frame.groupBy("store").count().collect()}
+    units = session.read.format("rocketmq").option("table", "consumequeue").load(uri).count()
+    queues = session.read.format("rocketmq").option("table", "queues").load(uri).count()
+
+    alone = stores.sample_store("5.3.3-plain")
+    assert counted == {"a-1": 480, "a-2": 480}
+    assert units == 2 * session.read.format("rocketmq").option("table", "consumequeue").load(str(alone)).count() > 0
+    assert queues == 2 * session.read.format("rocketmq").option("table", "queues").load(str(alone)).count() > 0
+
+    for name in ("source/a-1", "source/a-2"):
+        bucket.put(stores.sample_store("5.5.1-plain"), name)
+    more = session.read.format("rocketmq").load(uri).count()
+    assert more == 2 * session.read.format("rocketmq").load(str(stores.sample_store("5.5.1-plain"))).count()
+
+
+def test_wildcards_of_a_uri(bucket: Bucket) -> None:
+    for name in ("fleet/a-1", "fleet/a-2", "fleet/b-1"):
+        bucket.put(stores.sample_store("5.3.3-plain"), name)
+
+    two = rmqstore("stats", bucket.uri("fleet/a-*"), "--format", "json", "--engine", "local")
+    every = rmqstore("verify", bucket.uri("f*t/?-[12]"), "--format", "json", "--engine", "local")
+    none = rmqstore("stats", bucket.uri("fleet/c-*"))
+
+    assert two.status == every.status == 0, two.err + every.err
+    assert [one["value"] for one in two.objects if one.get("dimension") == "store"] == [bucket.uri("fleet/a-1"), bucket.uri("fleet/a-2")]
+    assert every.objects[-1]["records"] == 3 * 480
+    assert (none.status, none.crashed) == (2, False) and "No directory matches" in none.err
+
+
 def test_a_file_that_vanishes_is_an_error(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_SMALL", 100)
+    monkeypatch.setattr(fetching, "_SMALL", 100)
     uri = bucket.put(stores.sample_store("5.3.3-plain"), "vanishing")
     with remote.at_hand(StoreAt.of(uri), by_range=True) as here:
         bucket.files.delete_dir_contents("bucket/vanishing/commitlog")

@@ -143,7 +143,7 @@ def test_small_files_share_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     (part,) = table.parts(at, everything(table))
     monkeypatch.setattr(fileparts, "MOST_FILES", 2)
 
-    parts = files_parts(part.files, 1 << 30)  # type: ignore[attr-defined]
+    parts = files_parts(at, part.files, 1 << 30)  # type: ignore[attr-defined]
 
     assert [len(one.files) for one in parts] == [2] * (len(part.files) // 2) + [1] * (len(part.files) % 2)  # type: ignore[attr-defined]
     assert [one.number for one in parts] == list(range(len(parts)))

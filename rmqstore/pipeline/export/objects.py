@@ -20,9 +20,9 @@ from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.destination import SUCCESS, Destination
 from rmqstore.pipeline.export.manifest import MANIFEST, json_line, line_of, piece_of, require_same
 from rmqstore.pipeline.export.request import ExportRequest
+from rmqstore.pipeline.fetching import cause_of, opened
 from rmqstore.pipeline.logparts import LogPiece
 from rmqstore.pipeline.publish import NotWrittenError
-from rmqstore.pipeline.remote import cause_of, opened
 from rmqstore.store.root import Store
 
 if TYPE_CHECKING:

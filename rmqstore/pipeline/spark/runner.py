@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqstore.errors import RmqstoreError
+from rmqstore.pipeline.fetching import make_room, named
 from rmqstore.pipeline.job import Job, Part
 from rmqstore.pipeline.spark.failures import OF_JAVA, translated
 from rmqstore.pipeline.spark.progress import watched
@@ -154,7 +155,8 @@ def _mapped(shared: Broadcast[Job]) -> Callable[[Iterable[list[Part]]], Iterator
                 for packet in shared.value.map(part, silent):
                     yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)
             except RmqstoreError as error:
-                yield _Place("", part.number, 0), _Load(pickle.dumps(_with_host(error, home)), True)
+                yield _Place("", part.number, 0), _Load(pickle.dumps(_with_host(named(error), home)), True)
+            make_room()
 
     return work
 

@@ -3,7 +3,7 @@
     spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
 
 Spark finds the format where this package is installed for the Python of its workers (`pyspark_rocketmq.py`);
-`rmqstore.spark.register` registers it with one session. `load` takes one path, several, or paths with wildcards; of several stores each
+`rmqstore.spark.register` registers it with one session. `load` takes paths and URIs, also with wildcards; of several stores each
 row has its own in the column `store`.
 
 Options: `table` (default: messages), `columns` (names separated by commas; default: all), `broker_conf` (path), `settings` (a JSON object
@@ -43,6 +43,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.pipeline.fetching import is_remote, make_room, matching, named, remove_copies
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.spark.columns import STORE, TIMESTAMP, WITHIN, Columns, columns_ddl, milliseconds
 from rmqstore.pipeline.spark.failures import SourceError
@@ -155,21 +156,28 @@ class RocketmqSource(DataSource):
             raise UsageError("No store was named.", 'Give its path: .load("/path/to/store").')
         found: list[str] = []
         for path in (one.removeprefix("file:") for one in named):
+            if is_remote(path):
+                found += matching(path)
+                continue
             if not _WILDCARDS.search(path) or Path(path).exists():
                 found.append(path)
                 continue
             anchor = Path(path).anchor
-            matching = sorted(str(one) for one in Path(anchor).glob(path.removeprefix(anchor)) if one.is_dir())
-            if not matching:
+            directories = sorted(str(one) for one in Path(anchor).glob(path.removeprefix(anchor)) if one.is_dir())
+            if not directories:
                 raise UsageError(f"No directory matches {path}.", "Give the paths of stores.")
-            found += matching
+            found += directories
         return found
 
     def _stores(self) -> list[StoreAt]:
         conf = self.options.get("broker_conf")
         settings = {_KEYS.get(key[len(_SETTING) :], key[len(_SETTING) :]): value for key, value in self._settings().items()}
         all_settings = self._object("settings") | settings
-        return [StoreAt.of(Path(path), Path(conf) if conf else None, all_settings).marked() for path in self._paths()]
+        remove_copies()  # those of an earlier query may be old
+        return [
+            StoreAt.of(path if is_remote(path) else Path(path), Path(conf) if conf else None, all_settings).marked()
+            for path in self._paths()
+        ]
 
     def _object(self, name: str) -> dict[str, str]:
         try:
@@ -249,7 +257,8 @@ class RocketmqReader(DataSourceReader):
                 rows += batch.num_rows
                 yield self._columns.made(batch, at.path)
         except RmqstoreError as error:
-            raise SourceError(error) from error
+            raise SourceError(named(error)) from error
+        make_room()
         if self._metrics is not None:
             with Path(self._metrics).open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps({"table": self._name, "part": part.name, "bytes": count, "rows": rows}) + "\n")

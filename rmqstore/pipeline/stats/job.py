@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rmqstore.pipeline.job import Packet, Part, StoreAt
-from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.logparts import LARGEST_PIECE, LogPiece, log_pieces
-from rmqstore.pipeline.remote import at_hand, is_remote, stored_bytes
 from rmqstore.pipeline.stats.counts import Counts, added
 from rmqstore.pipeline.stats.weights import StoreFacts
 from rmqstore.reading.progress import Advance
@@ -17,32 +15,22 @@ STORE = "store"
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteStore(Part):
-    """A store that its worker fetches."""
-
-    store: StoreAt
-
-
-@dataclass(frozen=True, slots=True)
 class StatsJob:
-    """The pieces of the logs of stores, and what is known of each store beforehand. A remote store is a part of its own."""
+    """The pieces of the logs of stores, and what is known of each store beforehand."""
 
-    parts: Sequence[LogPiece | RemoteStore]
+    parts: Sequence[LogPiece]
     facts: Mapping[StoreAt, StoreFacts]
     stores: int
 
     @classmethod
     def over(cls, stores: Sequence[StoreAt], *, largest: int = LARGEST_PIECE) -> StatsJob:
         """Return the job for stores; pieces have about `largest` bytes. Raises as opening stores, UnreadableError, StoreChangedError."""
-        parts: list[LogPiece | RemoteStore] = []
+        parts: list[LogPiece] = []
         facts: dict[StoreAt, StoreFacts] = {}
         for store in stores:
-            if is_remote(store.path):
-                parts.append(RemoteStore(len(parts), store.path, stored_bytes(store.path), store))
-            else:
-                marked = store.marked()
-                parts += log_pieces(marked, first_number=len(parts), largest=largest)
-                facts[marked] = StoreFacts.of(marked.open())
+            marked = store.marked()
+            parts += log_pieces(marked, first_number=len(parts), largest=largest)
+            facts[marked] = StoreFacts.of(marked.open())
         return cls(parts, facts, len(stores))
 
     @property
@@ -56,9 +44,9 @@ class StatsJob:
         return True
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """Yield the counts of a piece, or of a whole remote store. Raises StoreChangedError, UnreadableError, and what `at_hand` raises."""
-        assert isinstance(part, LogPiece | RemoteStore)
-        counts = _counted_remote(part, advance) if isinstance(part, RemoteStore) else _counted(part, self.facts[part.store], advance)
+        """Yield the counts of a piece. Raises StoreChangedError, UnreadableError, and what opening the store raises."""
+        assert isinstance(part, LogPiece)
+        counts = _counted(part, self.facts[part.store], advance)
         if self.stores > 1:
             counts.of(STORE).add(part.store.path, counts.totals.messages, counts.totals.bytes)
         for key, data in counts.packets():
@@ -73,9 +61,3 @@ def _counted(piece: LogPiece, facts: StoreFacts, advance: Advance) -> Counts:
     from rmqstore.pipeline.stats.piece import PieceCounter
 
     return PieceCounter(piece, facts).counts(advance)
-
-
-def _counted_remote(part: RemoteStore, advance: Advance) -> Counts:
-    with at_hand(part.store, by_range=True) as here:
-        job = StatsJob.over([here])
-        return Counts.of_results(LocalRunner(1).run(job, advance))

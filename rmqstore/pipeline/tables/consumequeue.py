@@ -47,7 +47,7 @@ class ConsumeQueues:
         target = target_of(at, "consumequeue")
         if target.database is not None:
             return [_DatabasePart(0, target.database, 0, at)]
-        return files_parts(_files(target, selection), largest)
+        return files_parts(at, _files(target, selection), largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Yield rows of some files, or of a database."""
@@ -56,7 +56,7 @@ class ConsumeQueues:
                 files: Iterable[TableFile] = _files(target_of(part.at, "consumequeue", stack), selection)
             else:
                 assert isinstance(part, FilesPart)
-                files = part.files
+                files = part.files_here
             yield from self._rows(files, selection, advance)
 
     def _rows(self, files: Iterable[TableFile], selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:

@@ -49,10 +49,16 @@ class TableFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilesPart(Part):
-    """Some files; `hash_slots` as configured, if it is."""
+    """Some files of a store; `hash_slots` as configured, if it is."""
 
+    store: StoreAt
     files: tuple[TableFile, ...]
     hash_slots: int | None = None
+
+    @property
+    def files_here(self) -> list[TableFile]:
+        """Return the files at their places in this process."""
+        return [one._replace(file=self.store.file_here(one.file, one.name)) for one in self.files]
 
 
 class Units(NamedTuple):
@@ -65,10 +71,10 @@ class Units(NamedTuple):
 def target_of(at: StoreAt, part: str, stack: ExitStack | None = None) -> Target:
     """Return what `rmqstore dump --part` reads of a store. `stack`, and raises, as `find_target`."""
     conf = None if at.broker_conf is None else Path(at.broker_conf)
-    return find_target(Path(at.path), part, conf, dict(at.settings), Filters(), stack)
+    return find_target(at.directory, part, conf, dict(at.settings), Filters(), stack)
 
 
-def files_parts(files: Iterable[TableFile], largest: int, hash_slots: int | None = None) -> list[FilesPart]:
+def files_parts(at: StoreAt, files: Iterable[TableFile], largest: int, hash_slots: int | None = None) -> list[FilesPart]:
     """Return parts of one large or several small files, in order, numbered from 0."""
     groups: list[list[TableFile]] = []
     size = 0
@@ -79,7 +85,8 @@ def files_parts(files: Iterable[TableFile], largest: int, hash_slots: int | None
             size = one.size
         groups[-1].append(one)
     return [
-        FilesPart(number, group[0].name, sum(one.size for one in group), tuple(group), hash_slots) for number, group in enumerate(groups)
+        FilesPart(number, group[0].name, sum(one.size for one in group), at, tuple(group), hash_slots)
+        for number, group in enumerate(groups)
     ]
 
 

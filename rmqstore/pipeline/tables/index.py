@@ -44,13 +44,13 @@ class IndexItems:
         """Return files that hold selected physical offsets by their headers, as brokers choose them."""
         target = target_of(at, self.name)
         files = (one for file in target.files for one in _pieces(file, target.name(file), selection, max(1, largest // _ITEM.itemsize)))
-        return files_parts(files, largest, target.hash_slots)
+        return files_parts(at, files, largest, target.hash_slots)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Yield rows of some files. Raises UsageError if the number of hash slots cannot be determined from a file."""
         assert isinstance(part, FilesPart)
         wanted = schema(self, selection.columns)
-        for one in part.files:
+        for one in part.files_here:
             head = next(index_file(one.file, lambda file: "", part.hash_slots, slots=False))
             slots = head.get("slots")
             if slots is None:

@@ -39,13 +39,14 @@ class TimerUnits:
         """Return files that hold selected positions of the timer log."""
         target = target_of(at, "timerlog")
         files = (file for file in target.files if selection.may_meet("log_position", file.start, file.end))
-        return files_parts((TableFile(file, target.name(file), file.allocated) for file in files), largest)
+        return files_parts(at, (TableFile(file, target.name(file), file.allocated) for file in files), largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Yield rows of some files."""
         assert isinstance(part, FilesPart)
-        names = {one.file.path: one.name for one in part.files}
-        found = timer_log([one.file for one in part.files], lambda file: names[file.path])
+        files = part.files_here
+        names = {one.file.path: one.name for one in files}
+        found = timer_log([one.file for one in files], lambda file: names[file.path])
         rows = (value for value in found if value["type"] == "timer_unit")
         yield from batches_of_rows(rows, selection, schema(self, selection.columns), BATCH_ROWS)
         advance(part.size)

@@ -106,6 +106,9 @@ def renumbered(one: Misnumbering, suspected: Mapping[int, Suspected], unit_at: U
     `suspected` has the records by physical offset. With records on one side only, those farther away from these may be correct on their
     own. Raises UnreadableError.
     """
+    one = _without_displaced(one, suspected)
+    if not one.positions:
+        return {}
     starts = one.run.starts
     while one.run.high is None and starts is not None and _may_be_as_written(one, -1):
         if len(one.positions) == 1:
@@ -118,6 +121,19 @@ def renumbered(one: Misnumbering, suspected: Mapping[int, Suspected], unit_at: U
         if nearer is None:
             return found
         one = Misnumbering(one.key, nearer, one.positions[1:] if nearer.high is None else one.positions[:-1])
+
+
+def _without_displaced(one: Misnumbering, suspected: Mapping[int, Suspected]) -> Misnumbering:
+    """Return the same without segments whose records all belong to another place: their QUEUEOFFSETs say nothing about this queue."""
+    kept = [
+        number
+        for number, positions in enumerate(one.positions)
+        if any(Fault.PHYSICAL_OFFSET not in suspected[position].suspect.faults for position in positions)
+    ]
+    run, starts = one.run, one.run.starts
+    chosen = None if starts is None else tuple(starts[number] for number in kept)
+    run = replace(run, segments=tuple(run.segments[number] for number in kept), starts=chosen)
+    return Misnumbering(one.key, run, tuple(one.positions[number] for number in kept))
 
 
 def _may_be_as_written(one: Misnumbering, number: int) -> bool:

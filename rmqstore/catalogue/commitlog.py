@@ -209,10 +209,12 @@ ENTRIES = (
         ERROR,
         "no commit log although queues exist",
         meaning="The commit log directory is empty or missing while queues exist: a volume is not mounted, storePathCommitLog names "
-        "another directory, or the files were deleted.",
+        "another directory, or the files were deleted. Without storePathCommitLog, brokers up to 4.9.3 keep the log in store/commitlog of "
+        "the home directory of their user, whatever storePathRootDir is, and later ones in commitlog of the root.",
         broker={
             ALL: "`The commitlog files are deleted, and delete the consume queue files`: all queue files and directories are deleted and "
-            "the log begins again at offset 0. This cannot be undone."
+            "the log begins again at offset 0. This cannot be undone. It happens at an upgrade to 4.9.4 or later, too, if the log is in the "
+            "home directory and no setting names it."
         },
         mend="Do not start a broker. Mount the volume, correct storePathCommitLog (`rmqstore info STORE --set storePathCommitLog=DIR` "
         "shows the files that are there), or put the files back.",

@@ -16,7 +16,7 @@ from tests.broker.toolchain import whole_command
 from tests.broker.whole_start import TRANSIENT, configured, told
 from tests.support.waiting import PATIENCE
 
-RELEASES = ("4.9.7", "5.3.3", "5.5.1")
+RELEASES = ("4.3.2", "4.5.2", "4.8.0", "4.9.7", "5.3.3", "5.5.1")
 """Whole brokers that can be had; nothing in a store of 4.9.8 differs from one of 4.9.7."""
 
 SIZES: Mapping[str, str] = {

@@ -138,6 +138,9 @@ def require_broker(release: str) -> None:
         pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
 
 
+_RENAMED = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue")
+
+
 def configured(root: Path, settings: Mapping[str, str], scratch: Path) -> dict[str, Any]:
     """Writes the configuration of a broker on the store at `root` to `scratch`, a new directory; what Java has to know of it.
 
@@ -151,7 +154,10 @@ def configured(root: Path, settings: Mapping[str, str], scratch: Path) -> dict[s
         (scratch / "conf" / name).write_text(_LOGGING.format(path=scratch / "broker.log"))
     conf = {
         **_SETTINGS,
+        "storePathCommitLog": str(root / "commitlog"),  # up to 4.9.3 it is in the home directory otherwise
         **settings,
+        # Up to 4.5.0 two settings have other names.
+        **{name.replace("mapped", "maped"): value for name, value in settings.items() if name in _RENAMED},
         "storePathRootDir": str(root),
         "storePathEpochFile": str(root / "epochFileCheckpoint"),
         "storePathBrokerIdentity": str(root / "brokerIdentity"),

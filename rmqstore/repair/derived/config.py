@@ -152,7 +152,12 @@ def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Re
         text, backup = rescue.found[name]
         data = with_integers(json.dumps(one.value, indent=1).encode(), changes.get(one.path, {}))
         unreadable, missing = "it cannot be read, and is written from what is left", "it is missing, and the rest shows it"
-        _plan_new_file(builder, text, backup, data, unreadable, missing)
+        if one.is_nothing:
+            for both in (text, backup):
+                if both.state is not config.State.MISSING:
+                    builder.quarantine(both.path, reason="it cannot be read, and no entry of it is left", code="RMQ-CF-JSON")
+        else:
+            _plan_new_file(builder, text, backup, data, unreadable, missing)
         builder.configure(one.entries)
     for note in rescue.notes():
         builder.note(note)

@@ -60,7 +60,7 @@ TABLES = {
     "transactionMetrics": "transactionCount",
 }
 """The table that every release writes into a file, empty or not: brokers load nothing of a file without it (fact sheet timer §3.3)."""
-_NEVER_EMPTY = {TOPICS: "topic", GROUPS: "group"}
+NEVER_EMPTY = {TOPICS: "topic", GROUPS: "group"}
 """Files in which each broker has topics or groups of its own, SELF_TEST_TOPIC and TOOLS_CONSUMER among them, and what they contain."""
 _LASTING = frozenset({TOPICS, "topicQueueMapping.json", GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS, DELAY_OFFSETS})
 """Files whose contents clients do not send again."""
@@ -188,8 +188,8 @@ def _read_once(path: Path) -> Text:
     table = TABLES.get(name)
     if table is not None and table not in value:
         return Text(path, State.TABLELESS, f"without {table}")
-    if name in _NEVER_EMPTY and value[table] == {}:
-        return Text(path, State.TABLELESS, f"without any {_NEVER_EMPTY[name]}")
+    if name in NEVER_EMPTY and value[table] == {}:
+        return Text(path, State.TABLELESS, f"without any {NEVER_EMPTY[name]}")
     return Text(path, State.WHOLE, "whole", value, _foreign(data, parsed.leniencies))
 
 

@@ -81,7 +81,8 @@ class Rescue:
             entries = ", ".join(f"{count} from {source}" for source, count in counts.items()) or "no entries"
             unknown = self._unknown_offsets() if name in _OFFSETS else _UNKNOWN[name]
             older = _OLDER if name in _OFFSETS and any(entry.origin is Origin.COPY for entry in rescued.entries) else ""
-            yield f"{self.store.relative(rescued.path)} is written from what is left: {entries}. {unknown}{older}"
+            written = "leaves the store, and a broker writes a new one" if rescued.is_nothing else "is written from what is left"
+            yield f"{self.store.relative(rescued.path)} {written}: {entries}. {unknown}{older}"
 
     def _of(self, name: str) -> Rescued:
         if name not in self.results:

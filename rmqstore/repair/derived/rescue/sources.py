@@ -46,6 +46,11 @@ class Rescued:
         return self.tables[config.TABLES[self.path.name]]
 
     @property
+    def is_nothing(self) -> bool:
+        """Whether no entry is left of a file that no broker writes without any."""
+        return self.path.name in config.NEVER_EMPTY and not self.table
+
+    @property
     def value(self) -> dict[str, Any]:
         """The object of the file."""
         version = None if self.version is None else {**self.version, "counter": self.version["counter"] + 1}

@@ -9,7 +9,6 @@ import java.util.function.Consumer;
 
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
-import org.apache.rocketmq.common.topic.TopicValidator;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /**
@@ -36,10 +35,22 @@ final class Pulls {
 
     /** What keeps clients from pulling messages as they were stored, null if nothing does. */
     static String hidden(String topic, Map<String, Object> attributes) {
-        if (TopicValidator.isSystemTopic(topic)) {
+        if (isOfBroker(topic)) {
             return "a topic of the broker";
         }
         return isCompacted(attributes) ? "pulled from the compaction log" : null;
+    }
+
+    /** Up to 4.6 clients pull such topics like others, and there is no class that knows them. */
+    private static boolean isOfBroker(String topic) {
+        try {
+            Class<?> validator = Class.forName("org.apache.rocketmq.common.topic.TopicValidator");
+            return (boolean) validator.getMethod("isSystemTopic", String.class).invoke(null, topic);
+        } catch (ClassNotFoundException e) {
+            return false;
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private static boolean isCompacted(Map<String, Object> attributes) {

@@ -213,8 +213,8 @@ ENTRIES = (
         "the home directory of their user, whatever storePathRootDir is, and later ones in commitlog of the root.",
         broker={
             ALL: "`The commitlog files are deleted, and delete the consume queue files`: all queue files and directories are deleted and "
-            "the log begins again at offset 0. This cannot be undone. It happens at an upgrade to 4.9.4 or later, too, if the log is in the "
-            "home directory and no setting names it."
+            "the log begins again at offset 0. This cannot be undone. It happens at an upgrade to 4.9.4 or later, too, if the log is in "
+            "the home directory and no setting names it."
         },
         mend="Do not start a broker. Mount the volume, correct storePathCommitLog (`rmqstore info STORE --set storePathCommitLog=DIR` "
         "shows the files that are there), or put the files back.",

@@ -25,7 +25,7 @@ _BODY_LENGTH = fixed_layout(record_head(born_v6=False, store_v6=False))["body_le
 
 @pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs three times
-@pytest.mark.parametrize("release", ["4.3.2", "4.5.2", "4.8.0"])
+@pytest.mark.parametrize("release", ["4.3.2", "4.5.2", "4.8.0", "4.9.7", "5.3.3", "5.5.1"])
 def test_what_was_acknowledged_is_served(release: str, tmp_path: Path) -> None:
     require_broker(release)
     root = tmp_path / "store"

@@ -160,13 +160,17 @@ def test_a_log_whose_first_file_is_gone_is_built_from_the_commit_log(tmp_path: P
     assert [offset for offset, size in named if size > 0] == [message.offset for message in store.messages]
 
 
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("left", [None, b"", bytes(4096), b"\x7f" * 56])
 @pytest.mark.parametrize("name", ["broker-5.5.1-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-rocksdb-clean"])
-def test_a_lost_timercheck_is_made_by_what_the_log_has_delivered(name: str, tmp_path: Path) -> None:
+def test_a_lost_timercheck_is_made_by_what_the_log_has_delivered(name: str, left: bytes | None, tmp_path: Path) -> None:
     """Never a later time than the broker's own, which would skip messages. A crash leaves an older queue offset than the last entry has."""
     root = stores.fresh_store(name, tmp_path / "store")
     options = stores.case(name).set_options(root)
     before = timer.parse_check((root / "config" / "timercheck").read_bytes())
     (root / "config" / "timercheck").unlink()
+    if left is not None:
+        (root / "config" / "timercheck").write_bytes(left)
 
     done = rmqstore("recover", root, "--yes", "--format", "json", *options)
 

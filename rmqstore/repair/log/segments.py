@@ -92,8 +92,8 @@ def require_no_messages(store: Store) -> None:
     if evidence is not None:
         raise RefusedError(
             f"There is no commit log file in {store.commitlog_directories.writable[0]}, but {evidence}.",
-            "Mount the volume, or name the directory with --set storePathCommitLog=DIR (up to 4.9.3 it is ~/store/commitlog of the broker's "
-            "user if no setting names it), or restore the files.",
+            "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or restore the files. Up to 4.9.3 it is "
+            "store/commitlog in the home directory of the broker's user if no setting names it.",
         )
 
 

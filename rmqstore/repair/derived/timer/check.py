@@ -1,7 +1,8 @@
-"""The plan for a timercheck that is missing: without it a broker delivers again what was due in the last seven days."""
+"""The plan for a timercheck without a time: a broker delivers again what was due in the last seven days, or nothing for years."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from rmqstore.formats import timer
@@ -11,7 +12,15 @@ from rmqstore.repair.log.future import FutureLog
 from rmqstore.store.root import Store
 from rmqstore.verify.timer.files import TimerFiles
 
-REASON = "it is missing, and the log shows which timed messages were delivered"
+_SHOWN = "and the log shows which timed messages were delivered"
+MISSING, WITHOUT_TIME = f"it is missing, {_SHOWN}", f"it has no read time, {_SHOWN}"
+_DAY = 86_400_000
+"""Milliseconds that the clocks of two machines may differ by."""
+
+
+def has_no_time(check: Any) -> bool:
+    """Return whether a timercheck cannot be used: it is missing, or its read time is not set, or is in the future."""
+    return check is None or not 0 < check.last_read_time_ms < time.time() * 1000 + _DAY
 
 
 def found_check(store: Store, log: FutureLog, files: TimerFiles) -> Any | None:

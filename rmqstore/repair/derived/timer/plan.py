@@ -23,7 +23,7 @@ from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
-from rmqstore.repair.derived.timer.check import REASON, found_check
+from rmqstore.repair.derived.timer.check import MISSING, WITHOUT_TIME, found_check, has_no_time
 from rmqstore.repair.derived.timer.entries import plan_entries
 from rmqstore.repair.derived.timer.rebuilt import needs_rebuild, plan_rebuilt
 from rmqstore.repair.derived.timer.wheel import plan_wheel
@@ -59,7 +59,8 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     if needs_rebuild(context, files) and plan_rebuilt(builder, store, log, files):
         return
     made = None
-    if files.check is None and files.log.has_units and not os.path.lexists(files.check_path):
+    there = os.path.lexists(files.check_path)
+    if has_no_time(files.check) and files.log.has_units and (files.check is not None or not there):
         checked = replace(files, check=found_check(store, log, files))
         # Where entries are gone, a start without timercheck reads all messages of the queue again: it repeats some, and loses none.
         if checked.check is not None and not needs_rebuild(context, checked):
@@ -81,7 +82,11 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
             _plan_check(builder, files.check_path, files.check, limits)
         else:
             fields = {**made, **{name: min(int(made[name]), limit) for name, (limit, _) in limits.items()}}
-            builder.create(files.check_path, timer.CHECK.build(fields), reason=REASON, code="RMQ-TM-CHECK")
+            data = timer.CHECK.build(fields)
+            if there:
+                builder.replace(files.check_path, data, reason=WITHOUT_TIME, code="RMQ-TM-CHECK")
+            else:
+                builder.create(files.check_path, data, reason=MISSING, code="RMQ-TM-CHECK")
 
 
 def _forgotten(files: TimerFiles, window: Window, live: Offsets) -> set[int]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from rmqstore.formats.rocksdb import DELIVERED_KEY, SCANNED_KEY, TIMELINE_ENTRY
 from rmqstore.reading.messagedatabase import message_database
+from rmqstore.store.rocksdb.databases import DatabaseUse, databases
+from rmqstore.store.rocksdb.library import probe
 from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 
@@ -42,6 +44,15 @@ class Timeline:
     def pending(self) -> list[TimelineEntry]:
         """Return the messages that were not delivered, by time."""
         return [entry for entry in self.entries if self.delivered is None or entry.due > self.delivered]
+
+
+def may_have_timeline(store: Store) -> bool:
+    """Return whether a database has timed messages, or cannot be read. Raises OSError."""
+    database = next(databases(store, DatabaseUse.MESSAGES), None)
+    if database is None or not database.may_have_entries:
+        return False
+    report = probe(database)
+    return not report.sound or any(one.name == FAMILY and one.entries for one in report.families)
 
 
 def timeline_of(store: Store) -> Timeline | None:

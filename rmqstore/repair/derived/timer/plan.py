@@ -23,6 +23,7 @@ from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
+from rmqstore.reading.timeline import may_have_timeline
 from rmqstore.repair.derived.timer.check import MISSING, WITHOUT_TIME, found_check, has_no_time
 from rmqstore.repair.derived.timer.entries import plan_entries
 from rmqstore.repair.derived.timer.rebuilt import needs_rebuild, plan_rebuilt
@@ -49,14 +50,15 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     `queue_end`: where the queue of its topic will end, None if as now. Reads the timer log, and the record of every unit that is not
     delivered yet. Raises UnreadableError, StoreChangedError.
     """
-    if not (store.timerlog.files or store.timerwheel_paths()):
+    has_files = bool(store.timerlog.files or store.timerwheel_paths())
+    if not has_files and may_have_timeline(store):
         return
     files = open_timer(store, last_timestamp)
     for _ in files.log.windows():
         pass  # so that it is known what can be used of the log
     context = Context(store, Options())
     context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
-    if needs_rebuild(context, files) and plan_rebuilt(builder, store, log, files):
+    if (needs_rebuild(context, files) and plan_rebuilt(builder, store, log, files)) or not has_files:
         return
     made = None
     there = os.path.lexists(files.check_path)

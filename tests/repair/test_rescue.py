@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from rmqstore.verify.parts import config
 from tests.repair.every_action import Yes
 from tests.repair.recovering import Damaged, view_of
 from tests.support import stores
+from tests.support.cli import rmqstore
 
 BASES = ("broker-4.9.7-lmq-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-crash")
 OF_BROKERS = ("rmq_sys_", "RMQ_SYS_", "%LMQ%", "SCHEDULE_TOPIC_XXXX")
@@ -171,3 +173,19 @@ def test_the_readable_part_of_a_whole_text_is_all_of_it() -> None:
         for path in (stores.sample_store(base) / "config").glob("*.json"):
             if path.stat().st_size:
                 assert readable_part(path.read_bytes()).value == parse(path.read_bytes()).value
+
+
+@pytest.mark.parametrize("name", ["broker-4.9.7-lmq-crash", "broker-5.3.3-cqext-crash"])
+def test_lost_delay_levels_of_queues_that_are_lost_as_well(name: str, tmp_path: Path) -> None:
+    root = stores.fresh_store(name, tmp_path)
+    options = stores.case(name).set_options(root)
+    offsets = parse((root / "config" / "delayOffset.json").read_bytes()).value["offsetTable"]
+    shutil.rmtree(root / "consumequeue")
+    for path in (root / "config").glob("delayOffset.json*"):
+        path.unlink()
+
+    done = rmqstore("recover", root, "--yes", "--format", "json", *options)
+
+    assert done.status == 0, done.out[-2000:]
+    again = parse((root / "config" / "delayOffset.json").read_bytes()).value["offsetTable"]
+    assert again.keys() >= offsets.keys() and all(again[level] >= offset for level, offset in offsets.items() if offset)

@@ -183,7 +183,8 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
 
     A missing file is no fault before a message was delivered: a broker writes it ten seconds after its first start.
     """
-    ids = sorted(queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC)
+    present = {queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC}
+    ids = sorted(present | {queue_id for topic, queue_id in queues.ends if topic == SCHEDULE_TOPIC})
     ends = {queue_id: queues.end(SCHEDULE_TOPIC, queue_id) or 0 for queue_id in ids}
     missing = text.state is config.State.MISSING
     if missing and not any(ends.values()):

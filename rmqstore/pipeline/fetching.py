@@ -193,7 +193,11 @@ def _listed(system: FileSystem, base: str) -> Sequence[FileInfo]:
 
     if system.get_file_info(base).type != FileType.Directory:
         raise NotAStoreError(f"{base} is no directory.", "Give the root of a store: the directory that has commitlog in it.")
-    return [info for info in system.get_file_info(FileSelector(base, recursive=True)) if info.type == FileType.File]
+    found = [info for info in system.get_file_info(FileSelector(base, recursive=True)) if info.type == FileType.File]
+    leaving = next((info.path for info in found if ".." in info.path.removeprefix(base).split("/")), None)
+    if leaving is not None:
+        raise NotAStoreError(f"{leaving} is the name of a file outside of the store.", "Remove it, or copy the store without it.")
+    return found
 
 
 class _Later:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow import fs
 
 from rmqstore.errors import NotAStoreError, RmqstoreError, UnreadableError
 from rmqstore.pipeline import fetching, remote
@@ -95,6 +96,21 @@ def test_a_uri_without_a_store_ends_with_a_sentence(command: tuple[str, ...], tm
     assert (run.status, run.crashed) == (4, False)
     assert "is no directory" in run.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_leave_the_store_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object store takes any name: that of a file must not be a path to another place of this machine."""
+
+    class Objects:
+        def get_file_info(self, what: object) -> object:
+            if isinstance(what, str):
+                return fs.FileInfo(what, fs.FileType.Directory)
+            return [fs.FileInfo("bucket/store/commitlog/../../../outside", fs.FileType.File, size=1)]
+
+    monkeypatch.setattr(fetching, "opened", lambda uri: (Objects(), "bucket/store"))
+
+    with pytest.raises(NotAStoreError, match="outside of the store"), remote.at_hand(StoreAt.of("s3://bucket/store")):
+        pass
 
 
 def test_what_is_wrong_with_a_copy_is_told_of_the_store(tmp_path: Path) -> None:

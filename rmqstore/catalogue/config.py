@@ -60,7 +60,8 @@ ENTRIES = (
             ALL: "Ignores unknown members and uses the defaults of the missing ones. An entry with a damaged name belongs to another topic "
             "or group: the right one has no settings or offsets, and the next write replaces the file.",
         },
-        mend="Before a start, compare the file with its .bak or a copy, and restore it.",
+        mend="`rmqstore recover STORE` corrects a name where the rest of the store leaves one answer, and shows it. Otherwise, before a "
+        "start, compare the file with its .bak or a copy, and restore it.",
     ),
     Entry(
         "RMQ-CF-BAK",

@@ -15,6 +15,7 @@ from pathlib import Path
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.reading.tieredstore import METADATA
 from rmqstore.repair.derived.delays import Levels, levels_of
+from rmqstore.repair.derived.names import Correction, corrected_names
 from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue
 from rmqstore.repair.derived.rescue.sources import ConfigCopy, Rescued, restored
 from rmqstore.repair.derived.tieredmetadata import plan_tiered_metadata
@@ -38,7 +39,7 @@ def plan_backups(builder: PlanBuilder, store: Store) -> None:
     found = _read(builder, store)
     rescue = Rescue(store, found, None, attributes=profile_of(builder.broker_version).newer_parts)
     _plan_rescued(builder, rescue, rescue.run(), {})
-    _plan(builder, found, rescue.results, {}, restores=True)
+    _plan(builder, found, rescue, {}, restores=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def plan_configuration(
     if restores and not store.rocksdb_queues and _is_lost(*found[config.DELAY_OFFSETS]):
         _plan_delay_levels(builder, store, queues, *found.pop(config.DELAY_OFFSETS))
     _plan_rescued(builder, rescue, rescued, changes)
-    _plan(builder, found, rescued, changes, restores=restores)
+    _plan(builder, found, rescue, changes, restores=restores)
     for note in notes[:_MOST_NOTES]:
         builder.note(note)
     if len(notes) > _MOST_NOTES:
@@ -130,27 +131,30 @@ def _read(builder: PlanBuilder, store: Store) -> dict[str, Both]:
     return {name: config.read_both(store.config_path / name) for name in config.FILES if not (planned and name == METADATA)}
 
 
-def _plan(
-    builder: PlanBuilder, found: Mapping[str, Both], rescued: Mapping[str, Rescued], changes: Mapping[Path, Integers], *, restores: bool
-) -> None:
-    """Plan backups for broken files, and integers; files that are `rescued` are left out."""
+def _plan(builder: PlanBuilder, found: Mapping[str, Both], rescue: Rescue, changes: Mapping[Path, Integers], *, restores: bool) -> None:
+    """Plan backups for broken files, integers, and names; files that the rescue writes are left out."""
     for name, (text, backup) in found.items():
         source = restored(text, backup) if restores else config.in_use(text, backup)
         integers = changes.get(source.path, {})
         broken = restores and text.state in BROKEN
-        if name in rescued:
+        if name in rescue.results:
             continue
+        names: list[Correction] = []
+        if restores and source.state is config.State.WHOLE:
+            names = corrected_names(name, read_whole(source.path, source.path.stat().st_size), source, lambda: rescue.known)
         if broken and source.state is not config.State.WHOLE:
             builder.note(f"config/{name} holds nothing that a broker can read, and there is no valid backup; restore it from a copy.")
-        elif broken or integers:
-            _plan_file(builder, text.path, source.path, integers)
+        elif broken or integers or names:
+            _plan_file(builder, text.path, source.path, integers, names)
 
 
 def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Rescued], changes: Mapping[Path, Integers]) -> None:
     """Plan files that are written from what is left; a `.bak` that cannot be read leaves the store."""
     for name, one in rescued.items():
         text, backup = rescue.found[name]
-        data = with_integers(json.dumps(one.value, indent=1).encode(), changes.get(one.path, {}))
+        data = json.dumps(one.value, indent=1).encode()
+        names = corrected_names(name, data, config.Text(one.path, config.State.WHOLE, value=one.value), lambda: rescue.known)
+        data = with_integers(_with_names(builder, one.path, data, names), changes.get(one.path, {}))
         unreadable, missing = "it cannot be read, and is written from what is left", "it is missing, and the rest shows it"
         if one.is_nothing:
             for both in (text, backup):
@@ -161,6 +165,14 @@ def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Re
         builder.configure(one.entries)
     for note in rescue.notes():
         builder.note(note)
+
+
+def _with_names(builder: PlanBuilder, path: Path, data: bytes, names: Sequence[Correction]) -> bytes:
+    """Return a file with its names corrected, and add a note on each."""
+    for one in names:
+        data = one.applied(data)
+        builder.note(f"config/{path.name}: the name {one.old} becomes {one.new}.")
+    return data
 
 
 def _plan_new_file(builder: PlanBuilder, text: config.Text, backup: config.Text, data: bytes, unreadable: str, missing: str) -> None:
@@ -210,10 +222,13 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
     )
 
 
-def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integers) -> None:
+def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integers, names: Sequence[Correction]) -> None:
     """Plan to give a broken file the bytes of its backup, which a broker would read in its place (fact sheet timer §3.2)."""
     data = read_whole(source, source.stat().st_size)
-    if integers:
+    data = _with_names(builder, path, data, names)
+    if names and not integers:
+        reason, code = "a damaged name in it is corrected", "RMQ-CF-NAME"
+    elif integers:
         count = "1 offset is" if len(integers) == 1 else f"{len(integers)} offsets are"
         data, code = with_integers(data, integers), "RMQ-CF-OFFSET"
         reason = f"{count} outside of the queue: the notes list what is delivered again"

@@ -24,6 +24,7 @@ from rmqstore.verify.parts.config import (
     LMQ_OFFSETS,
     TABLES,
     TOPICS,
+    Text,
     in_rocksdb,
     in_use,
     read_both,
@@ -44,6 +45,19 @@ class _Names:
     entry: frozenset[str] = frozenset()
     own: str = ""
     groups: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedName:
+    """A sentence on a damaged name: `found`, and what is `right`, None where nothing shows it.
+
+    `member`: of an entry with two names, the one that holds `found`, whose key is `right`, or is damaged itself.
+    """
+
+    message: str
+    found: str = ""
+    right: str | None = None
+    member: str | None = None
 
 
 _NAMES = {
@@ -88,14 +102,20 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _findings(context: Context, path: Path) -> Iterator[Finding]:
     text = in_use(*read_both(path))
-    damaged = [] if text.value is None else list(_damaged(text.value, TABLES[path.name], _NAMES[path.name]))
+    damaged = damaged_names(text)
     if text.foreign is not None and not damaged:
-        damaged.append(f"the byte at {text.foreign} is one that no broker writes")
-    found = (context.finding("RMQ-CF-NAME", f"{text.path.name}: {message}", file=text.path) for message in damaged)
+        damaged.append(DamagedName(f"the byte at {text.foreign} is one that no broker writes"))
+    found = (context.finding("RMQ-CF-NAME", f"{text.path.name}: {one.message}", file=text.path) for one in damaged)
     yield from limited(context, path, found)
 
 
-def _damaged(value: Mapping[str, Any], table_name: str, known: _Names) -> Iterator[str]:
+def damaged_names(text: Text) -> list[DamagedName]:
+    """Return the damaged names of a file that can be read, or of its `.bak`; none of a file without names that are known."""
+    name = text.path.name.removesuffix(".bak")
+    return [] if text.value is None or name not in _NAMES else list(_damaged(text.value, TABLES[name], _NAMES[name]))
+
+
+def _damaged(value: Mapping[str, Any], table_name: str, known: _Names) -> Iterator[DamagedName]:
     yield from _misspelled("it", value, known.file | {table_name})
     table = value[table_name]
     for key, entry in table.items() if isinstance(table, dict) else ():
@@ -103,16 +123,16 @@ def _damaged(value: Mapping[str, Any], table_name: str, known: _Names) -> Iterat
             yield from _misspelled(key, entry, known.entry)
             own = entry.get(known.own)
             if isinstance(own, str) and own != key:
-                yield f"the entry {key} has the {known.own} {own}"
+                yield DamagedName(f"the entry {key} has the {known.own} {own}", own, key, known.own)
     if known.groups:
-        yield from _groups(value)
+        yield from map(DamagedName, _groups(value))
 
 
-def _misspelled(owner: str, entry: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
+def _misspelled(owner: str, entry: Mapping[str, Any], known: frozenset[str]) -> Iterator[DamagedName]:
     for name in entry.keys() - known:
         missing = next((one for one in sorted(known - entry.keys()) if alike(one, name)), None)
         if missing is not None:
-            yield f"{owner} has {name}, which brokers ignore, and no {missing}"
+            yield DamagedName(f"{owner} has {name}, which brokers ignore, and no {missing}", name, missing)
 
 
 def alike(name: str, other: str) -> bool:

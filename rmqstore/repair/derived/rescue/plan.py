@@ -67,9 +67,9 @@ class Rescue:
             if name != DELAY_OFFSETS and not self._in_database(name):
                 self._rescue(name)
         for topic in self._lost_topics():
-            add_topic(self._of(TOPICS), topic, self._known.topics[topic], attributes=self.attributes)
-        if GROUPS in self.results or (self._missing(GROUPS) and self._whole_broker and self._known.groups):
-            add_groups(self._of(GROUPS), self._known.groups)
+            add_topic(self._of(TOPICS), topic, self.known.topics[topic], attributes=self.attributes)
+        if GROUPS in self.results or (self._missing(GROUPS) and self._whole_broker and self.known.groups):
+            add_groups(self._of(GROUPS), self.known.groups)
         if self._missing(CONSUMER_OFFSETS) and self._offsets_are_lost():
             self._of(CONSUMER_OFFSETS)
         return self.results
@@ -113,10 +113,11 @@ class Rescue:
     @cached_property
     def _whole_broker(self) -> bool:
         there = (text.state is not State.MISSING for name, both in self.found.items() if name != DELAY_OFFSETS for text in both)
-        return written_by_a_broker(self.store) or any(there) or self._known.sent_to_broker
+        return written_by_a_broker(self.store) or any(there) or self.known.sent_to_broker
 
     @cached_property
-    def _known(self) -> Known:
+    def known(self) -> Known:
+        """What the rest of the store names, after `run`. Reads the log."""
         texts = {name: restored(*both) for name, both in self.found.items()}
         for name, rescued in self.results.items():
             texts[name] = Text(rescued.path, State.WHOLE, value=rescued.value)
@@ -125,14 +126,15 @@ class Rescue:
     def _lost_topics(self) -> list[str]:
         """Return the topics that topics.json lacks: where it can be read, those with queues and with offsets of consumers."""
         if TOPICS in self.results or (self._missing(TOPICS) and self._whole_broker):
-            return sorted(self._known.topics)
+            return sorted(self.known.topics)
         text = restored(*self.found[TOPICS])
         if text.state is not State.WHOLE or self._in_database(TOPICS) or self.store.rocksdb_queues:
             return []
         table = config.table_of(text)
         offsets = (topic for name in _OFFSETS for topic in config.topics_of_offsets(restored(*self.found[name])))
-        lost = {topic for topic in offsets if topic not in table and not is_broker_topic(topic)}
-        return sorted(topic for topic in lost if topic in self._known.topics and self._known.topics[topic].has_queues) if lost else []
+        inside = {entry.get("topicName") for entry in table.values() if isinstance(entry, dict)}  # of an entry whose key is damaged
+        lost = {topic for topic in offsets if topic not in table and topic not in inside and not is_broker_topic(topic)}
+        return sorted(topic for topic in lost if topic in self.known.topics and self.known.topics[topic].has_queues) if lost else []
 
     def _offsets_are_lost(self) -> bool:
         other = self.found[LMQ_OFFSETS]
@@ -142,6 +144,6 @@ class Rescue:
         return self._whole_broker and (written or TOPICS in self.results)
 
     def _unknown_offsets(self) -> str:
-        groups = self._known.groups
+        groups = self.known.groups
         kept = {key.partition("@")[2] for rescued in self.results.values() if rescued.path.name in _OFFSETS for key in rescued.table}
         return f"{counted(len(groups - kept), 'known group')} without an offset: {_NO_OFFSETS}."

@@ -56,10 +56,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The topics of a store by name, without those of brokers; the names of groups; whether a client has sent messages to a broker."""
+    """The topics of a store by name, without those of brokers; the names of groups; whether a client has sent messages to a broker.
+
+    `active`: the groups that offsets or topics of retries and dead letters name.
+    """
 
     topics: Mapping[str, Evidence]
     groups: frozenset[str]
+    active: frozenset[str]
     sent_to_broker: bool
 
 
@@ -83,15 +87,18 @@ def known(store: Store, log: FutureLog | None, built: Iterable[QueueKey], texts:
     for queue in store.compaction_log_directories():
         of(queue.topic).saw(queue.queue_id, Origin.QUEUES)
         topics[queue.topic].compacted = True
-    groups = set()
+    groups, active = set(), set()
     for topic, queue_id, group in _named(texts):
         groups.add(group)
         if topic:
+            active.add(group)
             of(topic).saw(queue_id, Origin.CONFIGURATION)
     sent = log is not None and _look_at_log(store, log, topics)
-    groups |= {group for topic in topics for group in _groups_of(topic, groups, topics)}
+    active |= {group for topic in topics for group in _groups_of(topic, groups, topics)}
+    groups |= active
     users = {topic: one for topic, one in topics.items() if not is_broker_topic(topic)}
-    return Known(users, frozenset(group for group in groups if group and not is_broker_group(group)), sent)
+    of_users = frozenset(group for group in groups if group and not is_broker_group(group))
+    return Known(users, of_users, frozenset(active & of_users), sent)
 
 
 def _named(texts: Mapping[str, config.Text]) -> Iterator[tuple[str, int, str]]:

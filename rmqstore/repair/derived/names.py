@@ -1,0 +1,69 @@
+"""Corrections of damaged names in JSON files of the configuration, where only one name can have been there.
+
+A member that no release writes, one or two letters away from one that is missing, is that member. Of an entry and the name inside of it
+the one is right that the rest of the store knows, if it does not know the other. All other bytes stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rmqstore.formats.naming import is_broker_group, is_broker_topic
+from rmqstore.repair.derived.rescue.topics import Known
+from rmqstore.verify.parts import config
+from rmqstore.verify.parts.confignames import DamagedName, alike, damaged_names
+
+Exists = Callable[[str], bool]
+
+
+class Correction(NamedTuple):
+    """A name at the bytes [start, end) of a file, and the right one."""
+
+    start: int
+    end: int
+    old: str
+    new: str
+
+    def applied(self, data: bytes) -> bytes:
+        """Return the file with the right name; apply those of one file from its end on."""
+        return data[: self.start] + self.new.encode() + data[self.end :]
+
+
+def corrected_names(name: str, data: bytes, text: config.Text, known: Callable[[], Known]) -> list[Correction]:
+    """Return the corrections, from the end of a configuration file on, of damaged names that are certain; `data` and `text` are the file.
+
+    `known`: what the rest of the store names, only called for entries with two names. Raises UnreadableError.
+    """
+    found = (_correction(name, data, one, known) for one in damaged_names(text))
+    table = config.table_of(text)
+    # An entry whose key would be there twice stays.
+    return sorted((one for one in found if one is not None and not (one.old in table and one.new in table)), reverse=True)
+
+
+def _correction(name: str, data: bytes, damaged: DamagedName, known: Callable[[], Known]) -> Correction | None:
+    """Return the correction if there is one place and one answer."""
+    if damaged.right is None:
+        return None
+    old, new, pattern = damaged.found, damaged.right, rb'"(%s)"\s*:'
+    if damaged.member is not None:
+        exists = _group_exists(known()) if name == config.GROUPS else _topic_exists(known())
+        if not alike(old, new) or exists(old) == exists(new):
+            return None
+        if exists(old):
+            old, new, pattern = new, old, rb'"(%s)"\s*:\s*\{'
+        else:
+            pattern = rb'"%s"\s*:\s*"(%%s)"' % re.escape(damaged.member.encode())
+    # For a byte that is not UTF-8, the name has another character, which is escaped in what is written from the rest of a file.
+    shown = b"".join(rb"(?:[\x80-\xff]|\\ufffd)" if letter == "\ufffd" else re.escape(letter.encode()) for letter in old)
+    places = list(re.finditer(pattern % shown, data))
+    return Correction(*places[0].span(1), old, new) if len(places) == 1 else None
+
+
+def _topic_exists(known: Known) -> Exists:
+    return lambda topic: is_broker_topic(topic) or (topic in known.topics and known.topics[topic].has_queues)
+
+
+def _group_exists(known: Known) -> Exists:
+    return lambda group: is_broker_group(group) or group in known.active

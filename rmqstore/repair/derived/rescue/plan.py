@@ -117,7 +117,7 @@ class Rescue:
 
     @cached_property
     def known(self) -> Known:
-        """What the rest of the store names, after `run`. Reads the log."""
+        """Return what the rest of the store names, after `run`. Reads the log."""
         texts = {name: restored(*both) for name, both in self.found.items()}
         for name, rescued in self.results.items():
             texts[name] = Text(rescued.path, State.WHOLE, value=rescued.value)

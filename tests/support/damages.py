@@ -118,14 +118,6 @@ def _property_flip(view: StoreView, place: str) -> list[Op]:
     return [Flip(target.path, properties.offset + properties.width - 3, 1)]
 
 
-@family("properties-torn-{}", ["mid", "last"])
-def _properties_torn(view: StoreView, place: str) -> list[Op]:
-    """A slave that was killed while it received a record has zeros in the place of the rest, as a lost page leaves them."""
-    target = view.record_at(place)
-    properties = target.fields["properties"]
-    return [Zero(target.path, properties.offset + properties.width // 2, properties.width - properties.width // 2)]
-
-
 @family("field-{}-last", FIELDS)
 def _field_last(view: StoreView, name: str) -> list[Op]:
     return [flip_field(view.record_at("last"), FIELDS[name])]
@@ -719,3 +711,11 @@ combined("cq-all-removed", "file-missing-first")
 combined("cq-tail-zero-2", "body-flip-last")
 combined("checkpoint-ahead", "body-flip-prev")
 combined("log-emptied", "checkpoint-missing")
+
+
+@family("properties-torn-{}", ["mid", "last"])
+def _properties_torn(view: StoreView, place: str) -> list[Op]:
+    """A slave that was killed while it received a record has zeros in the place of the rest, as a lost page leaves them."""
+    target = view.record_at(place)
+    properties = target.fields["properties"]
+    return [Zero(target.path, properties.offset + properties.width // 2, properties.width - properties.width // 2)]

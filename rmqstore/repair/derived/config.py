@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
@@ -141,7 +142,7 @@ def _plan(builder: PlanBuilder, found: Mapping[str, Both], rescue: Rescue, chang
             continue
         names: list[Correction] = []
         if restores and source.state is config.State.WHOLE:
-            names = corrected_names(name, read_whole(source.path, source.path.stat().st_size), source, lambda: rescue.known)
+            names = corrected_names(name, partial(_whole, source.path), source, lambda: rescue.known)
         if broken and source.state is not config.State.WHOLE:
             builder.note(f"config/{name} holds nothing that a broker can read, and there is no valid backup; restore it from a copy.")
         elif broken or integers or names:
@@ -153,7 +154,8 @@ def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Re
     for name, one in rescued.items():
         text, backup = rescue.found[name]
         data = json.dumps(one.value, indent=1).encode()
-        names = corrected_names(name, data, config.Text(one.path, config.State.WHOLE, value=one.value), lambda: rescue.known)
+        content = config.Text(one.path, config.State.WHOLE, value=one.value)
+        names = corrected_names(name, partial(bytes, data), content, lambda: rescue.known)
         data = with_integers(_with_names(builder, one.path, data, names), changes.get(one.path, {}))
         unreadable, missing = "it cannot be read, and is written from what is left", "it is missing, and the rest shows it"
         if one.is_nothing:
@@ -222,11 +224,15 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
     )
 
 
+def _whole(path: Path) -> bytes:
+    return read_whole(path, path.stat().st_size)
+
+
 def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integers, names: Sequence[Correction]) -> None:
     """Plan to give a broken file the bytes of its backup, which a broker would read in its place (fact sheet timer §3.2)."""
-    data = read_whole(source, source.stat().st_size)
+    data = _whole(source)
     data = _with_names(builder, path, data, names)
-    if names and not integers:
+    if names and path == source and not integers:
         reason, code = "a damaged name in it is corrected", "RMQ-CF-NAME"
     elif integers:
         count = "1 offset is" if len(integers) == 1 else f"{len(integers)} offsets are"

@@ -31,12 +31,17 @@ class Correction(NamedTuple):
         return data[: self.start] + self.new.encode() + data[self.end :]
 
 
-def corrected_names(name: str, data: bytes, text: config.Text, known: Callable[[], Known]) -> list[Correction]:
-    """Return the corrections, from the end of a configuration file on, of damaged names that are certain; `data` and `text` are the file.
+def corrected_names(name: str, read: Callable[[], bytes], text: config.Text, known: Callable[[], Known]) -> list[Correction]:
+    """Return the corrections, from the end of a configuration file on, of damaged names that are certain; `text` is its content.
 
-    `known`: what the rest of the store names, only called for entries with two names. Raises UnreadableError.
+    `read`: its bytes, only called with damaged names; `known`: what the rest of the store names, only called for entries with two names.
+    Raises UnreadableError.
     """
-    found = (_correction(name, data, one, known) for one in damaged_names(text))
+    damaged = damaged_names(text)
+    if not damaged:
+        return []
+    data = read()
+    found = (_correction(name, data, one, known) for one in damaged)
     table = config.table_of(text)
     # An entry whose key would be there twice stays.
     return sorted((one for one in found if one is not None and not (one.old in table and one.new in table)), reverse=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.reading.tieredstore import METADATA
 from rmqstore.repair.derived.delays import Levels, levels_of
-from rmqstore.repair.derived.names import Correction, corrected_names
+from rmqstore.repair.derived.rescue.names import Correction, corrected_names
 from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue
 from rmqstore.repair.derived.rescue.sources import ConfigCopy, Rescued, restored
 from rmqstore.repair.derived.tieredmetadata import plan_tiered_metadata

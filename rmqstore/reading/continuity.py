@@ -51,7 +51,7 @@ class Misnumbered:
     Where all QUEUEOFFSETs of a queue are negative, which no broker writes, there are records on neither side. `room`: how many messages can
     have been lost after the record before, where there is none after them.
     `starts`: the queue offset that each segment begins with if no message is missing beside the ones that were lost in damage, None where
-    messages were lost in several places.
+    messages were lost in several places. `doubtful`: the records on both sides are among the last of the queue, whose QUEUEOFFSETs go back.
     """
 
     segments: tuple[Segment, ...]
@@ -61,6 +61,7 @@ class Misnumbered:
     before: int
     starts: tuple[int, ...] | None
     room: int = 0
+    doubtful: bool = False
 
     @property
     def closed(self) -> bool:
@@ -73,7 +74,9 @@ class Misnumbered:
 
         With records on one side it does for negative QUEUEOFFSETs, which no broker writes, where no message can be missing.
         """
-        return self.closed or (self.low is not None and not self.room and all(segment.start < 0 for segment in self.segments))
+        return (self.closed and not self.doubtful) or (
+            self.low is not None and not self.room and all(segment.start < 0 for segment in self.segments)
+        )
 
     def nearer(self) -> Misnumbered | None:
         """Return the same without the segment beside the records of the one side, None without any left or with records on both sides."""
@@ -131,10 +134,12 @@ class _Course:
         """Yield the misnumbered records, those without records on one side as well."""
         path = self._path()
         yield from self._head(path)
+        begin = self._tail_begin(path)
         for here, there in pairwise(path):
             if there > here + 1:
-                yield self._between(here, there)
-        yield from self._tail(path)
+                yield replace(self._between(here, there), doubtful=here >= begin)
+        if begin < len(self._nodes):
+            yield self._tail(begin)
 
     def _path(self) -> list[int]:
         """Return the nodes that are not damaged."""
@@ -219,19 +224,28 @@ class _Course:
             starts = self._continued(-1, end, after.start - self._taken[end])
             yield Misnumbered(tuple(self._nodes[:end]), None, after.start, -1, after.first, starts)
 
-    def _tail(self, path: Sequence[int]) -> Iterator[Misnumbered]:
-        """Yield the last records of the log if they are few, and do not continue the queue."""
+    def _tail_begin(self, path: Sequence[int]) -> int:
+        """Return the first of the last nodes that are few and do not continue the queue; the number of nodes if they do.
+
+        Damaged nodes between two of these belong to them.
+        """
         count = begin = len(self._nodes)
         for number in range(len(path) - 1, 0, -1):
             node = path[number]
-            if path[number - 1] != node - 1 or self._is_explained(node) or self._taken[count] - self._taken[node] > _MOST_IN_DOUBT:
+            if self._taken[count] - self._taken[node] > _MOST_IN_DOUBT:
                 break
-            begin = node
-        if begin < count:
-            before = self._nodes[begin - 1]
-            starts = self._continued(begin - 1, count, before.end)
-            room = sum(self._rooms(begin - 1, count - 1))
-            yield Misnumbered(tuple(self._nodes[begin:]), before.end, None, before.last, -1, starts, room)
+            if path[number - 1] == node - 1:
+                if self._is_explained(node):
+                    break
+                begin = node
+        return begin
+
+    def _tail(self, begin: int) -> Misnumbered:
+        """Return the last records of the log, from the node `begin` on."""
+        count, before = len(self._nodes), self._nodes[begin - 1]
+        starts = self._continued(begin - 1, count, before.end)
+        room = sum(self._rooms(begin - 1, count - 1))
+        return Misnumbered(tuple(self._nodes[begin:]), before.end, None, before.last, -1, starts, room)
 
 
 def _added(cost: _Cost, unexplained: int, damaged: int) -> _Cost:

@@ -85,10 +85,22 @@ def test_queue_offsets_between_others_come_back(case: str, base: str, queues: st
     assert_as_written(store, store.recover())
 
 
-@pytest.mark.parametrize("jumps", [[5000] * 3, [FAR] * 2, [-7] * 2, [-50] * 5, [FAR, 5, -9]])
+MIXED = [2, 2, 2, -7, FAR, -2, 50, -7]
+"""Two of the QUEUEOFFSETs are as far apart as three records between them make them."""
+
+
+@pytest.mark.parametrize("jumps", [[5000] * 3, [FAR] * 2, [-7] * 2, [-50] * 5, [FAR, 5, -9], MIXED])
 def test_the_last_queue_offsets_come_back_with_queue_entries(jumps: list[int], tmp_path: Path) -> None:
     store = jumped("5.3.3-plain", tmp_path, -len(jumps), jumps)
     assert_as_written(store, store.recover())
+
+
+def test_between_last_ones_that_go_back_the_log_alone_is_no_evidence(tmp_path: Path) -> None:
+    store = jumped("5.3.3-plain", tmp_path, -len(MIXED), MIXED)
+    shutil.rmtree(store.root / "consumequeue")
+    before = log_of(store.root)
+    store.recover()
+    assert log_of(store.root) == before
 
 
 @pytest.mark.parametrize(("base", "jump"), [("5.3.3-plain", 5), ("5.3.3-plain", 500), ("4.9.8-plain", 2)])

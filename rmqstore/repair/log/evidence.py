@@ -133,8 +133,18 @@ class Evidence:
         beside = self._beside(proposal.proposed, proposal.position)
         if all(beside):
             return True
-        one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
+        within_queue = proposal.change.field == "QUEUEOFFSET"
+        one_side = any(beside) and not any(present) and (within_queue or self._has_no_beginning(proposal))
         return True if one_side and self._at_border(proposal, *beside) else None
+
+    def _has_no_beginning(self, proposal: Proposal) -> bool:
+        """Return whether the record would be the first one of its present queue, at another queue offset than 0.
+
+        Brokers count each queue from 0, and the entries of messages that expired are there for as long as their files.
+        """
+        place, near = proposal.present, self._near[proposal.present]
+        only = {near.first, near.last} <= {proposal.position}
+        return only and place.queue_offset > 0 and self._unit(place, place.queue_offset - 1) is None
 
     def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
         """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.

@@ -140,10 +140,13 @@ def _may_be_as_written(one: Misnumbering, number: int) -> bool:
     """Return whether a broker can have given the QUEUEOFFSETs of a segment at the end of a queue: more than one, consecutive, and ahead.
 
     It writes their queue entries without a gap then, as if no message was missing (fact sheet queues §2.5): no entry shows that they are
-    wrong. A broker gives none that is greater than the number of messages that the log before can have held.
+    wrong. A broker gives none that is greater than the number of messages that the log before can have held. If a later one goes back, a
+    broker wrote no entry for it, so queue entries for all of them show what was there.
     """
     run, segment = one.run, one.run.segments[number]
     if run.low is None or run.high is not None or run.starts is None or len(one.positions[number]) == 1:
+        return False
+    if number == 0 and any(later.start < start for later, start in zip(run.segments[1:], run.starts[1:], strict=True)):
         return False
     return segment.start > run.starts[number] and segment.end <= segment.last // MIN_RECORD_SIZE_V1
 

@@ -61,7 +61,7 @@ from rmqstore.verify.parts import (
     transactions,
 )
 from rmqstore.verify.parts.config import TOPICS, consumed_topics
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.versions import PROFILES, profile_of
 
 _LOOKS, _LOOKING = 4, 6.0

@@ -26,7 +26,7 @@ from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.queues.judgement import QueueJudge, dispatches_to_light_queues, known_topics
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)

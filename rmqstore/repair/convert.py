@@ -25,7 +25,7 @@ from rmqstore.store.rocksdb.configuration import configuration_in_database
 from rmqstore.store.rocksdb.databases import USERS, DatabaseUse, databases, is_database_name
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, in_rocksdb, texts_in_database
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 _PARTS = frozenset({"consumequeue"})

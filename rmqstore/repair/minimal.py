@@ -13,7 +13,7 @@ from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.store.mapped import ProblemKind
 from rmqstore.store.root import Store
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _REFUSED = (ProblemKind.WRONG_LENGTH, ProblemKind.ZERO_LENGTH, ProblemKind.FOREIGN_NAME, ProblemKind.DIRECTORY)
 """Problems at which the load of a mapped file queue stops (fact sheet commit log §4.2)."""

@@ -141,11 +141,11 @@ class Verification:
 
 def _is_settled(result: FileResult) -> bool:
     """Return whether a file is full, and everything in it is valid, in queues and index as well."""
-    odd = result.findings or result.damages or result.moved or result.events or result.unreadable or result.renumbered
+    odd = result.findings or result.damages or result.moved or result.spans.events or result.unreadable or result.renumbered
     full = result.end is not None and result.end.reason is Stop.BLANK and result.tail is None
     index = result.index
     indexed = not (index.oddities or index.leftovers or index.before or index.between or index.behind)
-    queued = all((run["claim"] == Claim.MATCH).all() for span in result.queues.values() for run in span.runs)
+    queued = all((run["claim"] == Claim.MATCH).all() for span in result.spans.queues.values() for run in span.runs)
     return full and indexed and queued and not odd
 
 

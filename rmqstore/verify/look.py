@@ -46,7 +46,7 @@ from rmqstore.verify.parts import (
 from rmqstore.verify.queues import batchqueue, ext, judgement
 from rmqstore.verify.queues.database import ComparedQueues, compared_queues
 from rmqstore.verify.queues.exchanged import Held
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.verify.tiered import check as tiered
 from rmqstore.verify.timer import timeline, wheel
 from rmqstore.verify.unchecked import NotChecked, not_checked

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.root import Store
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _MISSING_UNITS = frozenset({"RMQ-CQ-BEHIND", "RMQ-CQ-MISSING"})
 _MISSING_ENTRIES = frozenset({"RMQ-IX-BEHIND", "RMQ-IX-MISSING", "RMQ-IX-INCOMPLETE"})

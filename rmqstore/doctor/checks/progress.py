@@ -24,7 +24,7 @@ from rmqstore.reading.popcheckpoints import REVIVE_TOPIC
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts import config, configbackups
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, StoredOffset
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 _FLUSH_MS, _CRASH_FLUSH_MS = 12_000, 60_000

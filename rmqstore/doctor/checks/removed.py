@@ -27,7 +27,7 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at, read_whole
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, LMQ_OFFSETS, EndsOfQueues, stored_offsets
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 _HOUR_MS = 3_600_000

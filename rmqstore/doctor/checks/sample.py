@@ -17,7 +17,7 @@ from rmqstore.prediction.indexes import IndexHeader
 from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.verify.context import Context
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 WHOLE = 64 << 20
 """Bytes of a log that is read whole; of a larger one each file gives its share, at least `HEAD`."""

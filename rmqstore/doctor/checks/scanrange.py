@@ -18,7 +18,7 @@ from rmqstore.verify.guard import limited
 from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.log import tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
-from rmqstore.verify.queues.units import QueueKey, QueueSpan
+from rmqstore.verify.queues.spans import QueueKey, QueueSpan
 
 _HEAD = 64  # bytes, enough to distinguish a file of zeros from one with records
 
@@ -124,4 +124,4 @@ def _spans(results: list[FileResult]) -> dict[QueueKey, QueueSpan]:
 
 def _all_spans(results: list[FileResult]) -> Iterator[tuple[QueueKey, QueueSpan]]:
     for result in results:
-        yield from result.queues.items()
+        yield from result.spans.queues.items()

@@ -25,7 +25,7 @@ from rmqstore.repair.derived.requests import IndexRequest, Made, Planning, Queue
 from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.staging import Staging
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.versions import Profile
 
 _SHARE = 1 << 30

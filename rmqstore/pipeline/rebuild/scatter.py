@@ -28,7 +28,7 @@ from rmqstore.rebuild.requests import QueueOf, requests_of
 from rmqstore.repair.derived.requests import IndexRequest
 from rmqstore.scan.columns import READ_PROPERTIES, Mark
 from rmqstore.scan.walk import Batch
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _MOST_WAITING = 32 << 20
 """Bytes of packets that are kept in memory."""

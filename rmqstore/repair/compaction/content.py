@@ -40,7 +40,7 @@ from rmqstore.verify.parts.compacted import (
 )
 from rmqstore.verify.parts.compactedcopies import Newest
 from rmqstore.verify.parts.compaction import LOG, POSITIONS, QUEUE, without_records, without_units
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _NOT_QUEUED = 4  # bit of prepared and of rolled back records in SYSFLAG
 _LARGEST_POSITIONS = 64 << 20

@@ -22,7 +22,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_into
 from rmqstore.verify.parts.compacted import queue_faults
 from rmqstore.verify.parts.compaction import DELETED
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _NEW = "compacting"
 _BLOCK = 4 << 20

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.queues.batchqueue import Units, load_units
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _ALONE = 2  # up to so many records in a row are examined one by one; where more are wrong, the queue is
 

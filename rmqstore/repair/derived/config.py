@@ -27,7 +27,7 @@ from rmqstore.store.fastjson import with_integers
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.versions import profile_of
 from rmqstore.wording import counted
 

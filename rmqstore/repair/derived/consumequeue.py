@@ -27,7 +27,7 @@ from rmqstore.store.parts import PartKind
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import data_extents, map_window
 from rmqstore.verify.queues.exchanged import Held
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 EMPTY = MappedFileQueue(())
 _NO_FILE = "the queue should not have this file"

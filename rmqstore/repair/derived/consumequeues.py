@@ -39,7 +39,7 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE
 from rmqstore.verify.queues.exchanged import Held
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 _ASKED = Reason("rebuilt from the commit log")

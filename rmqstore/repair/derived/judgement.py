@@ -22,7 +22,7 @@ from rmqstore.store.root import Store
 from rmqstore.verify.context import LogFacts, Options
 from rmqstore.verify.engine import Verification, files_as_mapped
 from rmqstore.verify.queues.exchanged import Held
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 PARTS = frozenset({"consumequeue", "index"})
 QUEUE_TREES = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE)

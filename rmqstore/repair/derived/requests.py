@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rmqstore.rebuild import IndexResult, Mode, QueueResult, Settings
     from rmqstore.repair.derived.index_ranges import KeyRange
     from rmqstore.scan.walk import Batch
-    from rmqstore.verify.queues.units import QueueKey
+    from rmqstore.verify.queues.spans import QueueKey
 
 Made = dict[str, StagedFile]
 """Files in the staging area by their path below the root of the store."""

@@ -12,7 +12,7 @@ from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.reading.continuity import Segment
 from rmqstore.repair.plan.model import Doubt, LostMessage
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
 

@@ -21,8 +21,8 @@ from rmqstore.store.window import data_extents, map_window
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE as BATCH_UNIT_ROWS
 from rmqstore.verify.queues.exchanged import Held, exchanged_files, other_sides
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.verify.queues.targets import Targets
-from rmqstore.verify.queues.units import QueueKey
 
 _CHUNK = 1 << 22
 

@@ -26,7 +26,7 @@ from rmqstore.repair.log.survey import SuspectRecord
 from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _NOT_QUEUED = 4  # bit of prepared and of rolled back records in SYSFLAG
 

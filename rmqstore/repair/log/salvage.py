@@ -40,6 +40,7 @@ from rmqstore.verify.log.record_findings import DAMAGE_CODES, DAMAGE_TEXTS
 from rmqstore.verify.log.runs import foreign_ranges
 from rmqstore.verify.queues.courses import courses_of
 from rmqstore.verify.queues.judgement import subtract
+from rmqstore.verify.queues.spans import joined
 from rmqstore.versions import Profile, profile_of
 
 _MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a correction is searched for
@@ -143,7 +144,7 @@ class _Salvage:
         self._last_kept = -1  # the last suspect record that stays as it is
         start = min(file.start for file in [files[0], *self._made])
         self._from_zero = start == 0
-        self._courses = courses_of((result.queues, result.events) for result in self._kept)
+        self._courses = courses_of(joined(result.spans for result in self._kept))
         missing = [(file.start, file.end) for file in self._made]
         gone = sorted([*((hole.start, hole.end) for _, hole in self._holes), *missing])
         room = room_of(sorted([*gone, *(filler for result in self._kept for filler in result.fillers)]))

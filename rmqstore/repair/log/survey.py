@@ -24,8 +24,8 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.log.commitlog import workers
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail, is_without_records
-from rmqstore.verify.queues.courses import Events
-from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
+from rmqstore.verify.queues.spans import QueueKey, Spans
+from rmqstore.verify.queues.units import QueueClaims
 
 _CHECKSUMS_AND_PLACE = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC
 ODD_FAULTS = _CHECKSUMS_AND_PLACE | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY | Fault.PROPERTIES
@@ -70,8 +70,7 @@ class FileSurvey:
     tail: Tail | None = None
     end: FileEnd | None = None
     without_property_crc: int = 0
-    queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
-    events: Events = ()
+    spans: Spans = field(default_factory=Spans)
     fillers: list[tuple[int, int]] = field(default_factory=list)  # ranges of records that a repair wrote in place of lost ones
 
 
@@ -125,10 +124,9 @@ class _Pass:
                 result.tail = event
             else:
                 result.end = event
-        spans, events = self._claims.finish()
-        for position in _misplaced(spans):
+        result.spans = self._claims.finish()
+        for position in _misplaced(result.spans):
             result.suspects.setdefault(position, SuspectRecord(position, Fault(0), False))
-        result.queues, result.events = spans, events
         return result
 
     def _take(self, batch: Batch) -> None:
@@ -198,10 +196,10 @@ class _Pass:
         return self._first_units[number]
 
 
-def _misplaced(spans: Mapping[QueueKey, QueueSpan]) -> list[int]:
+def _misplaced(spans: Spans) -> list[int]:
     """Return the positions of records whose own unit points to another place, one or two in a row."""
     found: list[int] = []
-    for span in spans.values():
+    for span in spans.queues.values():
         for runs in span.runs:
             alone = runs[(runs["claim"] >= Claim.OTHER) & (runs["end"] - runs["start"] <= _ALONE)]
             found += [*alone["position"].tolist(), *alone["last_position"].tolist()]

@@ -29,7 +29,7 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.rocksdb.databases import REACHED_KEY
 from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE, with_length
 from rmqstore.store.window import Window, map_window
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _VALUE = integer_columns(QUEUE_ENTRY)
 _ENTRY = np.dtype([("queue_offset", ">i8"), ("value", _VALUE)])

@@ -18,7 +18,7 @@ from rmqstore.store.rocksdb.asfiles import queues_in_database
 from rmqstore.store.rocksdb.databases import is_database_name
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 _PARTS = frozenset({"consumequeue"})

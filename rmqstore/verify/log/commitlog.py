@@ -34,7 +34,8 @@ from rmqstore.verify.log.runs import Run
 from rmqstore.verify.queues.batchqueue import BatchRows
 from rmqstore.verify.queues.ext import ExtReader
 from rmqstore.verify.queues.multidispatch import Deviation, Dispatches, Renumbered
-from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
+from rmqstore.verify.queues.spans import QueueKey, Spans
+from rmqstore.verify.queues.units import QueueClaims
 
 _COMMIT, _ROLLBACK = int(SysFlag.TRANSACTION_COMMIT), int(SysFlag.TRANSACTION_ROLLBACK)
 _CHECKED_COMMITS = 100_000
@@ -76,8 +77,7 @@ class FileResult:
     damages: list[tuple[int, int]] = field(default_factory=list)
     moved: list[Run] = field(default_factory=list)  # records that belong at another place
     leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be left from an earlier state of the log
-    queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
-    events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
+    spans: Spans = field(default_factory=Spans)
     entries: EntrySpan | None = None  # of DLedger
     index: IndexMatch = field(default_factory=IndexMatch)
     batch_matched: Counter[QueueKey] = field(default_factory=Counter)
@@ -242,7 +242,7 @@ class FileVerifier:
 
     def _close(self) -> FileResult:
         result = self.result
-        result.queues, result.events = self._claims.finish()
+        result.spans = self._claims.finish()
         result.renumbered = self._dispatches.renumbered
         result.entries = None if self._entries is None else self._entries.span
         result.batch_matched = self._batch_rows.matched

@@ -21,7 +21,7 @@ from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _OFFSET_END = fixed_layout(RECORD_PREFIX)["physical_offset"].end
 _HELD_RECORDS = 8192

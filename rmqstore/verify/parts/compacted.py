@@ -27,7 +27,7 @@ from rmqstore.verify.guard import guarded, limited
 from rmqstore.verify.parts.compactedcopies import Copies, Missing, compare, newest_of
 from rmqstore.verify.parts.config import TABLES, TOPICS, in_rocksdb, in_use, read_both, texts_in_database
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE, written_units
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 _COLUMNS = np.dtype(

@@ -23,7 +23,7 @@ from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.verify.parts.config import State, read
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 LOG, QUEUE, POSITIONS = "compactionLog", "compactionCq", "position-checkpoint"
 # Where a run rewrites files, and where an empty slave copies those of its master; both may be left by a crash.

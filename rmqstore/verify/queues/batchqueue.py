@@ -22,7 +22,7 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 UNIT_DTYPE = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(declared.UNIT).items()])
 

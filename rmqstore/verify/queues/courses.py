@@ -11,34 +11,23 @@ import numpy.typing as npt
 from rmqstore.findings import Finding
 from rmqstore.reading.continuity import Misnumbered, Segment, misnumbered, room_of
 from rmqstore.verify.context import Context
-from rmqstore.verify.queues.units import QueueKey, QueueSpan
-
-Events = Sequence[tuple[QueueKey, npt.NDArray[np.void]]]
-"""Records whose QUEUEOFFSETs do not continue (EVENT_DTYPE), in the order of the log."""
+from rmqstore.verify.queues.spans import QueueKey, QueueSpan, Spans
 
 
-def courses_of(files: Iterable[tuple[Mapping[QueueKey, QueueSpan], Events]]) -> dict[QueueKey, list[Segment]]:
-    """Return the segments of each queue in the order of the log, from the spans and events of its files in their order."""
-    found: dict[QueueKey, list[Segment]] = defaultdict(list)
-    for spans, events in files:
-        of_queue: dict[QueueKey, list[npt.NDArray[np.void]]] = defaultdict(list)
-        for key, event in events:
-            of_queue[key].append(event)
-        for key, span in spans.items():
-            if span.records:
-                _add(found[key], span, of_queue[key])
-    return dict(found)
+def courses_of(spans: Spans) -> dict[QueueKey, list[Segment]]:
+    """Return the segments of each queue in the order of the log."""
+    of_queue: dict[QueueKey, list[npt.NDArray[np.void]]] = defaultdict(list)
+    for key, event in spans.events:
+        of_queue[key].append(event)
+    return {key: list(_segments(span, of_queue[key])) for key, span in spans.queues.items() if span.records}
 
 
-def _add(segments: list[Segment], span: QueueSpan, events: Iterable[npt.NDArray[np.void]]) -> None:
+def _segments(span: QueueSpan, events: Iterable[npt.NDArray[np.void]]) -> Iterator[Segment]:
     start, first = span.first_offset, span.first_position
-    if segments and segments[-1].end == start:
-        before = segments.pop()
-        start, first = before.start, before.first
     for event in events:
-        segments.append(Segment(start, int(event["expected"]), first, int(event["after"])))
+        yield Segment(start, int(event["expected"]), first, int(event["after"]))
         start, first = int(event["found"]), int(event["position"])
-    segments.append(Segment(start, span.next_offset, first, span.last_position))
+    yield Segment(start, span.next_offset, first, span.last_position)
 
 
 def contradicted(context: Context, courses: Mapping[QueueKey, Sequence[Segment]]) -> Iterator[tuple[QueueKey, Misnumbered]]:

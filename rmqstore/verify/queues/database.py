@@ -14,7 +14,7 @@ from rmqstore.formats.naming import PLACEHOLDER, is_filler_topic
 from rmqstore.store.rocksdb.asfiles import DatabaseQueues, queues_in_database
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _ABSENT = frozenset({"RMQ-CQ-BEHIND", "RMQ-CQ-HOLE", "RMQ-CQ-GAP", "RMQ-CQ-MISSING"})
 _WRONG = frozenset(

@@ -18,8 +18,8 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import data_extents, read_at
 from rmqstore.verify.context import Context
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.verify.queues.targets import Targets
-from rmqstore.verify.queues.units import QueueKey
 
 CODE = "RMQ-CQ-EXCHANGED"
 _LOOKED_AT = 4096  # units of a file

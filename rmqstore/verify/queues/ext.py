@@ -24,7 +24,7 @@ from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 HEAD_SIZE = 20
 _LENGTH = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
@@ -29,8 +29,8 @@ from rmqstore.verify.queues.courses import contradicted, courses_of, jump_findin
 from rmqstore.verify.queues.exchanged import CODE as EXCHANGED
 from rmqstore.verify.queues.exchanged import Held, exchanged_files, other_sides, summed_up
 from rmqstore.verify.queues.multidispatch import Deviation, Renumbered
+from rmqstore.verify.queues.spans import QueueKey, joined
 from rmqstore.verify.queues.targets import TargetKind, Targets, UnitTarget
-from rmqstore.verify.queues.units import QueueKey
 from rmqstore.verify.queues.unplaced import Unplaced, unplaced, unplaced_finding
 
 _CHUNK_UNITS = 51_200
@@ -46,10 +46,8 @@ Interval = tuple[int, int]
 class QueueHistory:
     """One queue along the whole log."""
 
-    runs: list[npt.NDArray[np.void]] = field(default_factory=list)
-    next_offset: int | None = None
-    last_position: int = -1
-    records: int = 0
+    runs: list[npt.NDArray[np.void]]
+    records: int
     restarts: frozenset[int] = frozenset()  # physical offsets of records that begin again at QUEUEOFFSET 0
     unplaced: frozenset[int] = frozenset()  # physical offsets of records that the queue has no place for
 
@@ -72,25 +70,14 @@ class Event:
 
 def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKey, QueueHistory], list[Finding]]:
     """Return the histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
-    histories: dict[QueueKey, QueueHistory] = defaultdict(QueueHistory)
+    spans = joined(result.spans for result in results)
+    histories = {key: QueueHistory(span.runs, span.records) for key, span in spans.queues.items()}
     odd: list[Event] = []
-    for result in results:
-        for key, span in result.queues.items():
-            history = histories[key]
-            history.runs += span.runs
-            if span.records:
-                if history.next_offset is not None and span.first_offset != history.next_offset:
-                    order = Order.GAP if span.first_offset > history.next_offset else Order.REPEAT
-                    order = Order.RESTART if span.first_offset == 0 else order
-                    odd.append(Event(key, order, history.next_offset, span.first_offset, span.first_position, history.last_position))
-                history.next_offset = span.next_offset
-                history.last_position = span.last_position
-                history.records += span.records
-        for key, row in result.events:
-            numbers = (int(row[name]) for name in ("expected", "found", "position", "after"))
-            odd.append(Event(key, Order(int(row["order"])), *numbers))
+    for key, row in spans.events:
+        numbers = (int(row[name]) for name in ("expected", "found", "position", "after"))
+        odd.append(Event(key, Order(int(row["order"])), *numbers))
     broken = {event.key for event in odd}
-    courses = courses_of((result.queues, result.events) for result in results) if broken else {}
+    courses = courses_of(spans) if broken else {}
     jumps = list(contradicted(context, {key: course for key, course in courses.items() if key in broken}))
     jumping = {segment.first for _, run in jumps for segment in run.segments} | {run.before for _, run in jumps}
     odd = [event for event in odd if event.position not in jumping]

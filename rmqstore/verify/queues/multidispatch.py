@@ -33,7 +33,7 @@ from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at, read_into
 from rmqstore.verify.context import Context
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _PHYSICAL_OFFSET = fixed_layout(UNIT)["physical_offset"]
 _ZEROS = bytes(UNIT_SIZE)

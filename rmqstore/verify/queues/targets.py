@@ -16,7 +16,7 @@ from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.verify.context import Context
 from rmqstore.verify.queues.multidispatch import entries
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 # Steps of one verification: a batch of up to 4096 records that is scanned (about 1 ms), or a record whose properties are read.
 _STEPS = 20_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -26,25 +25,12 @@ from rmqstore.scan.walk import LogScanner
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_into
-
-QueueKey = tuple[str, int]
+from rmqstore.verify.queues.spans import QueueKey, QueueSpan, Spans
 
 _FAR = 1 << 61
 _BUFFER_BUDGET = 32 << 20
 _SMALLEST_SHARE = 16 * UNIT_SIZE
 _FIRST_QUEUES = 64
-
-
-@dataclass(slots=True)
-class QueueSpan:
-    """The results of one scan for one queue: the QUEUEOFFSETs of its first and last record, and the outcome of every claim as runs."""
-
-    first_offset: int = 0
-    first_position: int = 0
-    next_offset: int = 0
-    last_position: int = 0
-    records: int = 0
-    runs: list[npt.NDArray[np.void]] = field(default_factory=list)
 
 
 class QueueClaims:
@@ -145,8 +131,8 @@ class QueueClaims:
         behind = min((-(-f.start // UNIT_SIZE) for f in files.files if f.start > position), default=_FAR)
         return before, max(behind - before, 1)
 
-    def finish(self) -> tuple[dict[QueueKey, QueueSpan], list[tuple[QueueKey, npt.NDArray[np.void]]]]:
-        """Close all open runs. Return the spans of all queues, and unexpected QUEUEOFFSETs as (queue, EVENT_DTYPE row) in log order."""
+    def finish(self) -> Spans:
+        """Close all open runs, and return the spans of all queues."""
         self._keep()
         open_runs = self._table["run"]
         self._kept_runs.append(open_runs[open_runs["start"] != open_runs["end"]])
@@ -163,4 +149,4 @@ class QueueClaims:
         for start, end in itertools.pairwise([*starts, len(runs)]):
             spans[self._scanner.queue(int(runs["queue"][start]))].runs.append(runs[start:end])
         events = np.concatenate(self._kept_events)
-        return spans, [(self._scanner.queue(int(event["queue"])), event) for event in events]
+        return Spans(spans, [(self._scanner.queue(int(event["queue"])), event) for event in events])

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from rmqstore.findings import Finding
 from rmqstore.verify.context import Context
 from rmqstore.verify.queues.courses import queue_offset_finding
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 
 class Break(Protocol):

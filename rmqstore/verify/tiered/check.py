@@ -11,7 +11,7 @@ from rmqstore.reading.tieredstore import METADATA, keeps_tiers, segments_directo
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.verify.tiered import index, metadata
 from rmqstore.verify.tiered.items import ItemStore
 from rmqstore.verify.tiered.messages import QueueChecker

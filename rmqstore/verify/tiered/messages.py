@@ -23,7 +23,7 @@ from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.verify.tiered.items import ItemStore
 from rmqstore.verify.tiered.state import Tiered
 from rmqstore.wording import counted

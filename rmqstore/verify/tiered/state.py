@@ -19,7 +19,7 @@ from rmqstore.reading.tieredstore import (
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import State, Text, in_use, read_both
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from rmqstore.repair.plan.model import Origin
 from rmqstore.store.root import Store
 from rmqstore.verify.parts import config
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, LMQ_OFFSETS, TOPICS, State, Text
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.wording import counted
 
 BROKEN = frozenset({State.EMPTY, State.NOTHING, State.TABLELESS, State.DAMAGED})

@@ -21,7 +21,7 @@ from rmqstore.repair.plan.model import Origin
 from rmqstore.scan.columns import Mark
 from rmqstore.store.root import Store
 from rmqstore.verify.parts import config
-from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.spans import QueueKey
 
 _SAMPLE = 64
 """Messages of a topic whose properties are read."""

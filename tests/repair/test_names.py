@@ -15,16 +15,21 @@ BASE = "broker-5.5.1-crash"
 def _recovered(tmp_path: Path, name: str, old: bytes, new: bytes) -> tuple[int, bytes, bytes, set[str]]:
     """Status of a recovery, the file before the damage and after the recovery, the codes of errors that are left."""
     root = stores.fresh_store(BASE, tmp_path)
-    options = stores.case(BASE).set_options(root)
     path = root / "config" / name
     before = path.read_bytes()
     assert old in before and len(old) == len(new)
     path.write_bytes(before.replace(old, new, 1))
     path.with_name(f"{name}.bak").unlink(missing_ok=True)
+    status, errors = _recover(root)
+    return status, before, path.read_bytes(), errors
+
+
+def _recover(root: Path) -> tuple[int, set[str]]:
+    """Status of a recovery, and the codes of errors that are left."""
+    options = stores.case(BASE).set_options(root)
     done = rmqstore("recover", root, "--yes", "--format", "json", *options)
     verified = rmqstore("verify", root, "--format", "json", *options)
-    errors = {one["code"] for one in verified.objects if one["type"] == "finding" and one["severity"] == "error"}
-    return done.status, before, path.read_bytes(), errors
+    return done.status, {one["code"] for one in verified.objects if one["type"] == "finding" and one["severity"] == "error"}
 
 
 @pytest.mark.parametrize(
@@ -50,3 +55,17 @@ def test_two_names_that_nothing_knows_stay(tmp_path: Path) -> None:
 
     assert (status, errors) == (1, {"RMQ-CF-NAME"})
     assert after == before.replace(b'"topicName":"empty"', b'"topicName":"emptb"', 1)
+
+
+@pytest.mark.parametrize("damaged", ["topics.json", "topics.json.bak"])
+@pytest.mark.parametrize("old", [b'"topicName":"empty"', b'"empty":{'])
+def test_the_other_copy_shows_which_one_is_right(damaged: str, old: bytes, tmp_path: Path) -> None:
+    root = stores.fresh_store(BASE, tmp_path)
+    before = (root / "config/topics.json").read_bytes()
+    assert old in before
+    for name in ("topics.json", "topics.json.bak"):
+        (root / "config" / name).write_bytes(before.replace(old, old.replace(b"empty", b"emptb"), 1) if name == damaged else before)
+
+    assert _recover(root) == (0, set())
+
+    assert {(root / "config" / name).read_bytes() for name in ("topics.json", "topics.json.bak")} == {before}

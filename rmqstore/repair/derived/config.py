@@ -142,11 +142,15 @@ def _plan(builder: PlanBuilder, found: Mapping[str, Both], rescue: Rescue, chang
             continue
         names: list[Correction] = []
         if restores and source.state is config.State.WHOLE:
-            names = corrected_names(name, partial(_whole, source.path), source, lambda: rescue.known)
+            names = corrected_names(name, partial(_whole, source.path), source, lambda: rescue.known, backup if source is text else None)
         if broken and source.state is not config.State.WHOLE:
             builder.note(f"config/{name} holds nothing that a broker can read, and there is no valid backup; restore it from a copy.")
         elif broken or integers or names:
             _plan_file(builder, text.path, source.path, integers, names)
+        if restores and text.state is config.State.WHOLE and backup.state is config.State.WHOLE:
+            of_backup = corrected_names(name, partial(_whole, backup.path), backup, lambda: rescue.known, text)
+            if of_backup:
+                _plan_file(builder, backup.path, backup.path, {}, of_backup)
 
 
 def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Rescued], changes: Mapping[Path, Integers]) -> None:

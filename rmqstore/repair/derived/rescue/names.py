@@ -1,14 +1,14 @@
 """Corrections of damaged names in JSON files of the configuration, where only one name can have been there.
 
 A member that no release writes, one or two letters away from one that is missing, is that member. Of an entry and the name inside of it
-the one is right that the rest of the store knows, if it does not know the other. All other bytes stay.
+the one is right that the rest of the store knows, or the other copy of the file, if they do not know the other name. All other bytes stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from rmqstore.formats.naming import is_broker_group, is_broker_topic
 from rmqstore.repair.derived.rescue.topics import Known
@@ -31,32 +31,36 @@ class Correction(NamedTuple):
         return data[: self.start] + self.new.encode() + data[self.end :]
 
 
-def corrected_names(name: str, read: Callable[[], bytes], text: config.Text, known: Callable[[], Known]) -> list[Correction]:
+def corrected_names(
+    name: str, read: Callable[[], bytes], text: config.Text, known: Callable[[], Known], other: config.Text | None = None
+) -> list[Correction]:
     """Return the corrections, from the end of a configuration file on, of damaged names that are certain; `text` is its content.
 
     `read`: its bytes, only called with damaged names; `known`: what the rest of the store names, only called for entries with two names.
-    Raises UnreadableError.
+    `other`: the file of which it is the `.bak`, or the other way round. Raises UnreadableError.
     """
     damaged = damaged_names(text)
     if not damaged:
         return []
     data = read()
-    found = (_correction(name, data, one, known) for one in damaged)
+    beside = config.table_of(other) if other is not None and other.state is config.State.WHOLE else {}
+    found = (_correction(name, data, one, known, beside) for one in damaged)
     table = config.table_of(text)
     # An entry whose key would be there twice stays.
     return sorted((one for one in found if one is not None and not (one.old in table and one.new in table)), reverse=True)
 
 
-def _correction(name: str, data: bytes, damaged: DamagedName, known: Callable[[], Known]) -> Correction | None:
+def _correction(name: str, data: bytes, damaged: DamagedName, known: Callable[[], Known], beside: Mapping[str, Any]) -> Correction | None:
     """Return the correction if there is one place and one answer."""
     if damaged.right is None:
         return None
     old, new, pattern = damaged.found, damaged.right, rb'"(%s)"\s*:'
     if damaged.member is not None:
         exists = _group_exists(known()) if name == config.GROUPS else _topic_exists(known())
-        if not alike(old, new) or exists(old) == exists(new):
+        of_old, of_new = (one in beside or exists(one) for one in (old, new))
+        if not alike(old, new) or of_old == of_new:
             return None
-        if exists(old):
+        if of_old:
             old, new, pattern = new, old, rb'"(%s)"\s*:\s*\{'
         else:
             pattern = rb'"%s"\s*:\s*"(%%s)"' % re.escape(damaged.member.encode())

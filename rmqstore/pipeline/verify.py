@@ -5,24 +5,25 @@ The verification is `rmqstore.verify` alone; this module moves its inputs to the
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rmqstore.catalogue import finding
 from rmqstore.doctor.foresight import foresee
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.pipeline.fetching import is_remote
-from rmqstore.pipeline.job import MapOnly, Packet, Part, Runner, StoreAt
+from rmqstore.pipeline.job import Runner, StoreAt
 from rmqstore.pipeline.remote import at_hand, log_size
+from rmqstore.pipeline.verifyjob import FilePart, Found, StorePart, job_of, parts_of_files, sorted_out
 from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
-from rmqstore.verify.log.commitlog import FileResult
+from rmqstore.verify.horizon import Mark, mark_of
 
 LARGE_STORE = 4 << 30
 """Bytes of log from which a store is worth more than one part."""
@@ -33,49 +34,39 @@ MOST_FINDINGS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class FilesJob(MapOnly):
-    """The pass over every file of the log of one store."""
+class Known:
+    """Files of a log whose passes were run already, their parts, and what was found."""
 
-    at: StoreAt
-    options: Options
-    files: tuple[Part, ...]
+    files: Sequence[MappedFile]
+    parts: Sequence[FilePart]
+    found: Found
 
-    @property
-    def title(self) -> str:
-        """Return the work and its extent."""
-        return f"verify {self.at.path}: {len(self.files):,} log files"
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """Return the files of the log, in order."""
-        return self.files
-
-    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """Yield one packet: the outcome, pickled."""
-        outcome = Verification(self.at.open(), self.options).pass_over(str(self.at.directory / part.name), advance)
-        yield Packet(part.name, 0, pickle.dumps(outcome))
+    def are(self, files: Sequence[MappedFile]) -> bool:
+        """Return whether these are the files."""
+        return [(file.path, file.length) for file in files] == [(file.path, file.length) for file in self.files]
 
 
-def passes_of(runner: Runner, at: StoreAt, options: Options) -> Passes:
-    """Return the passes of a verification, run by a runner."""
+@dataclass(frozen=True, slots=True)
+class Beforehand:
+    """The passes of a verification, and what was at the end of the store before any of them was run."""
+
+    passes: Passes
+    began: Mark | None
+
+
+def passes_of(runner: Runner, at: StoreAt, options: Options, known: Known | None = None) -> Passes:
+    """Return the passes of a verification, run by a runner; the first time, nothing is run of files that are all `known` already."""
+    waiting = [known] if known is not None else []
 
     def passes(files: Sequence[MappedFile], advance: Advance) -> list[Outcome]:
-        # A copy of a store at a URI has another path in each process; the log of others may be outside of their root.
-        names = (str(file.path.relative_to(at.directory)) if is_remote(at.path) else str(file.path) for file in files)
-        parts = tuple(Part(number, name, file.length) for number, (name, file) in enumerate(zip(names, files, strict=True)))
-        found = runner.run(FilesJob(at.marked(), options, parts), advance)
-        return [_here(pickle.loads(data), file) for file, (_, data) in zip(files, found, strict=True)]
+        before = waiting.pop() if waiting else None
+        if before is not None and before.are(files):
+            return before.found.of_files(files, before.parts)
+        parts = parts_of_files(at, files)
+        _, found = sorted_out(runner.run(job_of((at.marked(),), options, parts), advance), parts)
+        return found[0].of_files(files, parts)
 
     return passes
-
-
-def _here(outcome: Outcome, file: MappedFile) -> Outcome:
-    """Return the outcome of another process for a file, which has another path there if it belongs to a copy of a store."""
-    if isinstance(outcome, FileResult):
-        outcome.file = file
-        outcome.moved = [replace(run, file=file) for run in outcome.moved]
-        outcome.leftover = [replace(run, file=file) for run in outcome.leftover]
-    return outcome
 
 
 @dataclass(slots=True)
@@ -88,40 +79,13 @@ class StoreReport:
     totals: Totals
 
 
-@dataclass(frozen=True, slots=True)
-class StoresJob(MapOnly):
-    """One whole verification per store."""
-
-    stores: tuple[StoreAt, ...]
-    sizes: tuple[int, ...]
-    options: Options
-    limit: int
-
-    @property
-    def title(self) -> str:
-        """Return the work and its extent."""
-        return f"verify {len(self.stores):,} stores"
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """Return the stores, in the order of the command line."""
-        return [Part(number, at.path, size) for number, (at, size) in enumerate(zip(self.stores, self.sizes, strict=True))]
-
-    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """Yield one packet: the StoreReport, pickled."""
-        report = report_of(self.stores[part.number], replace(self.options, threads=1), self.limit, advance)
-        yield Packet(part.name, 0, pickle.dumps(report))
-
-
-def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, passes: Passes | None = None) -> StoreReport:
-    """Verify one of several stores; if it cannot be read, that is a finding, so that the others are still verified.
-
-    `passes` as `Verification` takes them.
-    """
+def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, beforehand: Beforehand | None = None) -> StoreReport:
+    """Verify one of several stores; if it cannot be read, that is a finding, so that the others are still verified."""
     report = StoreReport(at, [], Counter(), Totals())
     try:
-        with at_hand(at, by_range=True) if passes is None else nullcontext(at) as here:
-            verification = Verification(here.open(), options, passes, foresee, patience=PATIENCE)
+        with at_hand(at, by_range=True) if beforehand is None else nullcontext(at) as here:
+            passes, began = (None, None) if beforehand is None else (beforehand.passes, beforehand.began)
+            verification = Verification(here.open(), options, passes, foresee, patience=PATIENCE, began=began)
             for each in verification.run(advance):
                 _note(report, each, limit)
             report.totals = verification.totals
@@ -139,14 +103,48 @@ def _note(report: StoreReport, each: Finding, limit: int) -> None:
 
 
 def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: int, advance: Advance) -> Iterator[StoreReport]:
-    """Yield the reports of several stores in order: small ones a part each, of large ones each file of the log."""
+    """Yield the reports of several stores in order. They are one job: small ones are a part each, of large ones each file of the log."""
     stores = [at if is_remote(at.path) else at.marked() for at in stores]
-    sizes = {at: log_size(at) for at in stores}
-    small = tuple(at for at in stores if sizes[at] <= LARGE_STORE)
-    job = StoresJob(small, tuple(sizes[at] for at in small), options, limit)
-    done: dict[StoreAt, StoreReport] = {}
-    for _, data in runner.run(job, advance):
-        report: StoreReport = pickle.loads(data)
-        done[report.at] = report
-    for at in stores:
-        yield done.get(at) or report_of(at, options, limit, advance, passes_of(runner, at, options))
+    parts: list[StorePart | FilePart] = []
+    large: dict[int, _Large] = {}
+    for number, at in enumerate(stores):
+        size = log_size(at)
+        opened = _Large.of(at, options, number, len(parts)) if size > LARGE_STORE else None
+        if opened is not None:
+            large[number] = opened
+        parts += [StorePart(len(parts), at.path, size, number)] if opened is None else opened.parts
+    job = job_of(tuple(stores), options, parts, partial(_whole, limit))
+    whole, found = sorted_out(runner.run(job, advance), parts)
+    for number, at in enumerate(stores):
+        if number not in large:
+            report = whole[number]
+            assert isinstance(report, StoreReport)
+            yield report
+            continue
+        of_store = large.pop(number)
+        known = passes_of(runner, at, options, Known(of_store.files, of_store.parts, found.pop(number)))
+        yield report_of(at, options, limit, advance, Beforehand(known, of_store.began))
+
+
+def _whole(limit: int, at: StoreAt, options: Options, advance: Advance) -> StoreReport:
+    return report_of(at, options, limit, advance)
+
+
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """A store that is taken apart: its files, their parts, and what was at its end before."""
+
+    files: list[MappedFile]
+    parts: list[FilePart]
+    began: Mark | None
+
+    @classmethod
+    def of(cls, at: StoreAt, options: Options, store: int, first_number: int) -> _Large | None:
+        """Return it, None for a store that cannot be read or has no files to read."""
+        try:
+            opened = at.open()
+            began = mark_of(opened)
+            files = Verification(opened, options).wanted_files
+        except RmqstoreError:
+            return None
+        return cls(files, parts_of_files(at, files, store, first_number), began) if files else None

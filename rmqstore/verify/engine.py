@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.scan.columns import Stop
 from rmqstore.scan.kernels.queue import Claim
-from rmqstore.store.mapped import listing_once
+from rmqstore.store.mapped import MappedFile, listing_once
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
-from rmqstore.verify.horizon import Horizon, comes_to_be_written, is_written, mark_of
+from rmqstore.verify.horizon import Horizon, Mark, comes_to_be_written, is_written, mark_of
 from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.look import Look, Outcome, Passes, Totals, files_as_mapped, last_file_with_data
 from rmqstore.verify.nextstart import Foresight, weighed
@@ -44,10 +44,12 @@ class Verification:
         foresight: Foresight | None = None,
         *,
         patience: float = 0.0,
+        began: Mark | None = None,
     ) -> None:
         """Take what runs the passes over the files of the log, without it threads of this process. `foresight` weighs missing units.
 
-        `patience`: seconds to wait for a slow writer before an error is reported that a writer would explain.
+        `patience`: seconds to wait for a slow writer before an error is reported that a writer would explain. `began`: what was at the
+        end of the store when the passes began, if they were run before.
         """
         self.store = store
         options = options or Options()
@@ -56,6 +58,7 @@ class Verification:
         self._passes = passes
         self._foresight = foresight
         self._patience = patience
+        self._began = began
         self._look = Look(store, self.options, passes)
 
     @property
@@ -78,13 +81,18 @@ class Verification:
         """Bytes of the commit log that the pass will read."""
         return self._look.total_bytes
 
+    @property
+    def wanted_files(self) -> list[MappedFile]:
+        """Files of the log that the pass will read, unless they are too few."""
+        return self._look.wanted_files
+
     def pass_over(self, path: str, advance: Advance = silent) -> Outcome:
         """Run the pass over one file of the log, for a runner whose passes are in other processes."""
         return self._look.pass_over(path, advance)
 
     def run(self, advance: Advance = silent) -> Iterator[Finding]:
         """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""
-        before = mark_of(self.store)
+        before = self._began or mark_of(self.store)
         findings = self._looked(advance)
         if findings:
             store = self.store.reopened()
@@ -132,20 +140,34 @@ class Verification:
     def _look_again(self, store: Store) -> list[Finding]:
         """Return the findings of a second look; files of the log that are settled are not read again."""
         first = self._look
-        settled = {result.file.path: result for result in first.results if _is_settled(result)}
+        settled = {result.file.path: result for result in _settled(first.results)}
         self._look = Look(store, self.options, self._passes, settled)
         findings = self._looked()
         self._look.totals.seconds += first.totals.seconds
         return findings
 
 
+def _settled(results: Sequence[FileResult]) -> Iterator[FileResult]:
+    """Yield the results that are settled, and all others with which they share their spans."""
+    together: list[FileResult] = []
+    begin = 1 << 63
+    for result in reversed(results):
+        if result.file.start < begin:
+            if all(map(_is_settled, together)):
+                yield from together
+            together, begin = [], result.spans_from if result.spans_from >= 0 else result.file.start
+        together.append(result)
+    if all(map(_is_settled, together)):
+        yield from together
+
+
 def _is_settled(result: FileResult) -> bool:
     """Return whether a file is full, and everything in it is valid, in queues and index as well."""
-    odd = result.findings or result.damages or result.moved or result.spans.events or result.unreadable or result.renumbered
+    odd = result.findings or result.damages or result.moved or result.spans.events.size or result.unreadable or result.renumbered
     full = result.end is not None and result.end.reason is Stop.BLANK and result.tail is None
     index = result.index
     indexed = not (index.oddities or index.leftovers or index.before or index.between or index.behind)
-    queued = all((run["claim"] == Claim.MATCH).all() for span in result.spans.queues.values() for run in span.runs)
+    queued = bool((result.spans.runs["claim"] == Claim.MATCH).all())
     return full and indexed and queued and not odd
 
 

@@ -133,8 +133,8 @@ class Look:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the commit log that the pass will read, if its end is enough for what is wanted."""
-        return sum(file.length for file in self._wanted_files()) if self._reads_log else 0
+        """Bytes of the commit log that the pass will read."""
+        return sum(file.length for file in self.wanted_files)
 
     @property
     def _reads_log(self) -> bool:
@@ -144,8 +144,14 @@ class Look:
     def _reads_whole_log(self) -> bool:
         return any(map(self.options.wants, ("commitlog", "consumequeue", "index")))
 
-    def _wanted_files(self) -> list[MappedFile]:
-        """Return the files of the log to read: all, or those from the one before the last with data on, which show its end."""
+    @property
+    def wanted_files(self) -> list[MappedFile]:
+        """The files of the log to read: all, or those from the one before the last with data on, which show its end.
+
+        If those hold no record, all are read after all.
+        """
+        if not self._reads_log:
+            return []
         files = files_as_mapped(self.store)
         last = None if self._reads_whole_log else last_file_with_data(files)
         return files if last is None else files[max(0, files.index(last) - 1) :]
@@ -161,7 +167,7 @@ class Look:
     def _run(self, advance: Advance) -> Iterator[Finding]:
         for check in BEFORE_LOG:
             yield from self._guarded(check)
-        wanted = self._wanted_files() if self._reads_log else []
+        wanted = self.wanted_files
         about_log, after = self._with_log(wanted, advance)
         if self._reads_log and len(wanted) < len(self.store.message_log.files) and (after or not self.context.log.records):
             # These files may hold no record, and the clock may have been set back before them: the whole log decides.
@@ -321,7 +327,7 @@ class Look:
         for key in wanted:
             yield from found.pop(key)
         for key in sorted(set(histories) - set(around.queues) - set(around.batch_queues)):
-            if histories[key].runs:
+            if histories[key].runs.size:
                 yield from judge.missing(key, histories[key])
         self.exchanged = judge.exchanged
         yield from judgement.renumbered(context, results)

@@ -6,7 +6,8 @@ Every damage is tried on one store by default; RMQSTORE_ALL_DAMAGES=1 tries all 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,19 @@ import pytest
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline import verify as job
-from rmqstore.pipeline.job import StoreAt
+from rmqstore.pipeline import verifyjob
+from rmqstore.pipeline.job import Job, Runner, StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.spark.runner import SparkRunner
-from rmqstore.reading.progress import silent
+from rmqstore.reading.progress import Advance, silent
+from rmqstore.scan.columns import Stop
+from rmqstore.scan.walk import FileEnd
 from rmqstore.verify.context import Options
-from rmqstore.verify.engine import Verification
-from tests.pipeline.places import BASES, damaged_stores, sample_stores
+from rmqstore.verify.engine import Verification, _settled, files_as_mapped
+from rmqstore.verify.log.commitlog import FileResult
+from tests.pipeline.places import BASES, EVERYTHING, damaged_stores, sample_stores
 from tests.support import stores
+from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
 
 if TYPE_CHECKING:
@@ -70,6 +76,89 @@ def test_a_large_store_among_several_is_taken_apart(session: SparkSession, monke
     at = sample_stores(["5.5.1-manyfiles", "5.3.3-plain-crash"])
     monkeypatch.setattr(job, "LARGE_STORE", at[1].open().message_log.length)
     compare(session, at)
+
+
+# Stretches: files of a log whose spans are joined in the tasks
+
+
+def by_stretches(at: StoreAt, runner: Runner) -> Verification:
+    return Verification(at.open(), None, job.passes_of(runner, at, Options()))
+
+
+@pytest.mark.parametrize("stretches", [1, 3])
+@pytest.mark.parametrize("name", TAKEN_APART)
+@pytest.mark.sampled(6)
+def test_stretches_find_the_same(name: str, stretches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifyjob, "MOST_STRETCHES", stretches)
+    at = sample_stores([name])[0]
+    assert list(by_stretches(at, LocalRunner(2)).run()) == list(Verification(at.open()).run())
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_stretches_find_the_same_of_every_damage(base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(verifyjob, "MOST_STRETCHES", 2)
+    for at in damaged_stores(base, tmp_path, every=1 if EVERYTHING else 3):
+        assert list(by_stretches(at, LocalRunner(1)).run()) == list(Verification(at.open()).run()), at.path
+
+
+def test_stretches_of_several_stores_are_one_job(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = sample_stores(["5.5.1-manyfiles", "5.3.3-plain-crash", "4.9.8-lmq"])
+    monkeypatch.setattr(job, "LARGE_STORE", 0)
+    monkeypatch.setattr(verifyjob, "MOST_STRETCHES", 2)
+    compare(session, at)
+
+    class Counted(LocalRunner):
+        jobs = 0
+
+        def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+            self.jobs += 1
+            return super().run(job, advance)
+
+    runner = Counted(2)
+    list(job.reports(runner, at, Options(), 10, silent))
+    assert runner.jobs == 1
+
+
+def test_a_large_store_that_is_exchanged_meanwhile_is_a_finding_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(job, "LARGE_STORE", 0)
+    root = stores.fresh_store("5.3.3-plain", tmp_path)
+    other, at = sample_stores(["5.5.1-manyfiles"])[0], StoreAt.of(root).marked()
+    shutil.rmtree(root / "commitlog")
+    shutil.copytree(stores.sample_store("5.3.3-plain-crash") / "commitlog", root / "commitlog")
+
+    first, second = job.reports(LocalRunner(1), [at, other], Options(), 10, silent)
+
+    assert first.counts == {("RMQ-ST-UNREADABLE", "error"): 1}
+    assert told(second) == told(job.report_of(other, Options(), 10, silent))
+
+
+def test_what_comes_back_grows_with_queues_and_not_with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifyjob, "MOST_STRETCHES", 2)
+    sizes = []
+    for number, messages in enumerate((2_000, 8_000)):
+        builder = StoreBuilder(tmp_path / str(number), log_file_size=1 << 16)
+        for message in range(messages):
+            builder.message(queue_id=message % 50, body=bytes(600))
+        builder.build()
+        at = StoreAt.of(builder.root, settings={key: str(value) for key, value in builder.settings.items()})
+        files = files_as_mapped(at.open())
+        results = list(LocalRunner(1).run(verifyjob.job_of((at,), Options(), verifyjob.parts_of_files(at, files)), silent))
+        spans = [pickle.loads(data) for key, data in results if key.startswith("spans")]
+        assert all(one.counts.tolist() == [1] * len(one.queues) for one in spans)
+        sizes.append(sum(len(data) for key, data in results if key.startswith("spans")))
+    assert sizes[1] < 1.1 * sizes[0]
+
+
+def test_files_of_a_stretch_are_settled_together() -> None:
+    """A file of the first look is used in the second one only with all others whose spans it has."""
+    files = files_as_mapped(sample_stores(["5.3.3-manyfiles-crash"])[0].open())[:4]
+    full = FileEnd(0, Stop.BLANK)
+    results = [FileResult(file, end=full) for file in files]
+    results[1].spans_from = files[0].start
+    results[3].spans_from = files[2].start
+    assert {result.file.path for result in _settled(results)} == {file.path for file in files}
+    results[0].damages = [(0, 1)]
+    assert {result.file.path for result in _settled(results)} == {file.path for file in files[2:]}
 
 
 def test_a_store_that_cannot_be_opened_is_a_finding(tmp_path: Path) -> None:

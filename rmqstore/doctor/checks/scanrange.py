@@ -124,4 +124,4 @@ def _spans(results: list[FileResult]) -> dict[QueueKey, QueueSpan]:
 
 def _all_spans(results: list[FileResult]) -> Iterator[tuple[QueueKey, QueueSpan]]:
     for result in results:
-        yield from result.spans.queues.items()
+        yield from result.spans.by_queue().items()

@@ -127,6 +127,7 @@ class _Pass:
         result.spans = self._claims.finish()
         for position in _misplaced(result.spans):
             result.suspects.setdefault(position, SuspectRecord(position, Fault(0), False))
+        result.spans = result.spans.without_runs()
         return result
 
     def _take(self, batch: Batch) -> None:
@@ -198,13 +199,9 @@ class _Pass:
 
 def _misplaced(spans: Spans) -> list[int]:
     """Return the positions of records whose own unit points to another place, one or two in a row."""
-    found: list[int] = []
-    for span in spans.queues.values():
-        for runs in span.runs:
-            alone = runs[(runs["claim"] >= Claim.OTHER) & (runs["end"] - runs["start"] <= _ALONE)]
-            found += [*alone["position"].tolist(), *alone["last_position"].tolist()]
-        span.runs.clear()
-    return found
+    runs = spans.runs
+    alone = runs[(runs["claim"] >= Claim.OTHER) & (runs["end"] - runs["start"] <= _ALONE)]
+    return [*alone["position"].tolist(), *alone["last_position"].tolist()]
 
 
 def _are_v2(batch: Batch) -> npt.NDArray[np.bool_]:

@@ -78,6 +78,7 @@ class FileResult:
     moved: list[Run] = field(default_factory=list)  # records that belong at another place
     leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be left from an earlier state of the log
     spans: Spans = field(default_factory=Spans)
+    spans_from: int = -1  # physical offset from which on the spans count, if they are of the files before as well, which have none then
     entries: EntrySpan | None = None  # of DLedger
     index: IndexMatch = field(default_factory=IndexMatch)
     batch_matched: Counter[QueueKey] = field(default_factory=Counter)

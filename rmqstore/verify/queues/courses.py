@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterator, Mapping, Sequence
 
 from rmqstore.findings import Finding
 from rmqstore.reading.continuity import Misnumbered, Segment, misnumbered, room_of
@@ -16,15 +12,12 @@ from rmqstore.verify.queues.spans import QueueKey, QueueSpan, Spans
 
 def courses_of(spans: Spans) -> dict[QueueKey, list[Segment]]:
     """Return the segments of each queue in the order of the log."""
-    of_queue: dict[QueueKey, list[npt.NDArray[np.void]]] = defaultdict(list)
-    for key, event in spans.events:
-        of_queue[key].append(event)
-    return {key: list(_segments(span, of_queue[key])) for key, span in spans.queues.items() if span.records}
+    return {key: list(_segments(span)) for key, span in spans.by_queue().items() if span.records}
 
 
-def _segments(span: QueueSpan, events: Iterable[npt.NDArray[np.void]]) -> Iterator[Segment]:
+def _segments(span: QueueSpan) -> Iterator[Segment]:
     start, first = span.first_offset, span.first_position
-    for event in events:
+    for event in span.events:
         yield Segment(start, int(event["expected"]), first, int(event["after"]))
         start, first = int(event["found"]), int(event["position"])
     yield Segment(start, span.next_offset, first, span.last_position)

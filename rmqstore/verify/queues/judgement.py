@@ -16,7 +16,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.naming import LITE_PREFIX, LMQ_PREFIX
-from rmqstore.scan.kernels.queue import Claim, Order
+from rmqstore.scan.kernels.queue import RUN_DTYPE, Claim, Order
 from rmqstore.scan.unitruns import UNIT_ROWS, UnitKind, UnitRun, unit_runs
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
@@ -46,14 +46,10 @@ Interval = tuple[int, int]
 class QueueHistory:
     """One queue along the whole log."""
 
-    runs: list[npt.NDArray[np.void]]
+    runs: npt.NDArray[np.void]
     records: int
     restarts: frozenset[int] = frozenset()  # physical offsets of records that begin again at QUEUEOFFSET 0
     unplaced: frozenset[int] = frozenset()  # physical offsets of records that the queue has no place for
-
-    def rows(self) -> npt.NDArray[np.void]:
-        """Return all runs in log order."""
-        return np.concatenate(self.runs) if len(self.runs) != 1 else self.runs[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +67,14 @@ class Event:
 def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKey, QueueHistory], list[Finding]]:
     """Return the histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
     spans = joined(result.spans for result in results)
-    histories = {key: QueueHistory(span.runs, span.records) for key, span in spans.queues.items()}
+    histories = {key: QueueHistory(span.runs, span.records) for key, span in spans.by_queue().items()}
+    keys = spans.keys()
     odd: list[Event] = []
-    for key, row in spans.events:
+    for row in spans.events:
         numbers = (int(row[name]) for name in ("expected", "found", "position", "after"))
-        odd.append(Event(key, Order(int(row["order"])), *numbers))
-    broken = {event.key for event in odd}
-    courses = courses_of(spans) if broken else {}
-    jumps = list(contradicted(context, {key: course for key, course in courses.items() if key in broken}))
+        odd.append(Event(keys[row["queue"]], Order(int(row["order"])), *numbers))
+    courses = courses_of(spans.of_rows(np.unique(spans.events["queue"])))
+    jumps = list(contradicted(context, courses))
     jumping = {segment.first for _, run in jumps for segment in run.segments} | {run.before for _, run in jumps}
     odd = [event for event in odd if event.position not in jumping]
     for key, positions in _by_queue(event for event in odd if event.order is Order.RESTART):
@@ -138,7 +134,7 @@ class QueueJudge:
         code, remark = self.missing_code(key[0])
         if code is None or key[1] < 0:  # no broker creates queues with a negative id: the record has a damaged field, which is named
             return
-        rows = history.rows()
+        rows = history.runs
         first = rows[0]
         records = history.records or int((rows["end"] - rows["start"]).sum())
         yield self._context.finding(
@@ -190,7 +186,7 @@ class QueueJudge:
                 found[one] = list(summed_up(self._context, one, queues[one], files, others))
 
     def _by_unit(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
-        rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)
+        rows = history.runs if history is not None else np.zeros(0, RUN_DTYPE)
         claims = rows["claim"].tolist()
         intervals = [_interval(start, stop) for start, stop in zip(rows["start"].tolist(), rows["end"].tolist(), strict=True)]
         held = union([interval for interval, claim in zip(intervals, claims, strict=True) if claim <= Claim.SIZE])
@@ -590,6 +586,3 @@ def _consumed_topics(context: Context) -> frozenset[str]:
         except RmqstoreError:
             continue  # reported by the check of the configuration
     return frozenset(topics)
-
-
-_RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8"), ("position", "i8")])

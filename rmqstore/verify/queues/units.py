@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,7 +24,7 @@ from rmqstore.scan.walk import LogScanner
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_into
-from rmqstore.verify.queues.spans import QueueKey, QueueSpan, Spans
+from rmqstore.verify.queues.spans import NUMBERS, QueueKey, Spans
 
 _FAR = 1 << 61
 _BUFFER_BUDGET = 32 << 20
@@ -137,16 +136,12 @@ class QueueClaims:
         open_runs = self._table["run"]
         self._kept_runs.append(open_runs[open_runs["start"] != open_runs["end"]])
         runs = np.concatenate(self._kept_runs)
-        order = np.argsort(runs["queue"], kind="stable")
-        runs = runs[order]
-        spans: dict[QueueKey, QueueSpan] = {}
         table = self._table[: self._named]
         met = np.flatnonzero((table["seen"] != 0) | (table["run"]["start"] != table["run"]["end"]))
-        columns = (table[name][met].tolist() for name in ("first_offset", "first_position", "next_offset", "last_position", "records"))
-        for number, *span in zip(met.tolist(), *columns, strict=True):
-            spans[self._scanner.queue(number)] = QueueSpan(*span)
-        starts = np.flatnonzero(np.diff(runs["queue"], prepend=-1)).tolist()
-        for start, end in itertools.pairwise([*starts, len(runs)]):
-            spans[self._scanner.queue(int(runs["queue"][start]))].runs.append(runs[start:end])
-        events = np.concatenate(self._kept_events)
-        return Spans(spans, [(self._scanner.queue(int(event["queue"])), event) for event in events])
+        found = Spans.of_keys(map(self._scanner.queue, met.tolist()))
+        found.numbers = np.column_stack([table[name][met] for name in NUMBERS])
+        found.counts = np.bincount(runs["queue"], minlength=self._named)[met]
+        found.runs = runs[np.argsort(runs["queue"], kind="stable")]
+        found.events = np.concatenate(self._kept_events)
+        found.events["queue"] = np.searchsorted(met, found.events["queue"])
+        return found

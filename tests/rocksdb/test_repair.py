@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from rmqstore.findings import Severity
 from rmqstore.formats.naming import PLACEHOLDER
 from rmqstore.repair.recover import Strategy
+from rmqstore.store.rocksdb.configuration import configuration_in_database
+from rmqstore.store.root import Store
 from tests.repair.damaged_queues import described
 from tests.repair.recovering import Damaged, damaged, view_of
 from tests.rocksdb.bases import QUEUES, STORES, damaged_store, set_reached
@@ -244,11 +247,49 @@ def test_a_start_that_does_not_reach_the_first_file_is_refused(release: str, tmp
     assert (root / "abort").exists()
 
 
-def test_a_damaged_configuration_is_named_and_left(tmp_path: Path) -> None:
-    root = damaged_store("broker-5.5.1-rocksdb-clean", "manifest-missing", tmp_path, "config/topics")
+CONFIGURATION = "broker-5.5.1-rocksdb-clean"
+FILES = {"topics": "topics.json", "subscriptionGroups": "subscriptionGroup.json", "consumerOffsets": "consumerOffset.json"}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("database", FILES)
+@pytest.mark.parametrize("damage", ["current-missing", "manifest-missing", "manifest-half", "sst-long-flip-00", "sst-all-missing"])
+def test_what_is_left_of_a_configuration_becomes_files(damage: str, database: str, tmp_path: Path) -> None:
+    """The next start takes them over: tests/broker/test_rocksdb_configuration.py."""
+    whole = configuration_in_database(Store.open(stores.sample_store(CONFIGURATION)))
+    assert whole is not None
+    root = damaged_store(CONFIGURATION, damage, tmp_path, f"config/{database}")
+    before = stores.content(root / "config")
+    store = Damaged(CONFIGURATION, root)
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert not any((root / "config" / name).exists() for name in FILES)
+    for name in FILES.values():
+        path = root / "config" / name
+        if not path.exists():
+            assert (name, damage) == ("subscriptionGroup.json", "sst-all-missing")
+            continue
+        found = json.loads(path.read_bytes())
+        assert found["dataVersion"]["counter"] > 0  # else no start takes it over
+        table = next(table for table in whole.objects[name] if table != "dataVersion")
+        if name != FILES[database]:
+            assert found[table] == whole.objects[name][table]
+        elif damage in ("current-missing", "manifest-missing", "manifest-half"):
+            assert found[table].items() >= whole.objects[name][table].items()
+    assert store.predict().starts is True
+
+    undone = rmqstore("undo", root, "--yes", *stores.case(CONFIGURATION).set_options(root))
+    assert undone.status == 0, undone.err
+    assert stores.content(root / "config") == before
+
+
+def test_a_damaged_configuration_stays_where_no_start_takes_files_over(tmp_path: Path) -> None:
+    root = damaged_store(CONFIGURATION, "manifest-missing", tmp_path, "config/topics")
     before = stores.content(root / "config" / "topics")
 
-    result = Damaged("broker-5.5.1-rocksdb-clean", root).recover()
+    result = Damaged(CONFIGURATION, root).recover(release="5.3.0")
 
     assert any("config/topics cannot be read" in note for note in result.plan.notes)
     assert stores.content(root / "config" / "topics") == before

@@ -24,6 +24,7 @@ from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import ConfigEntry, Origin
 from rmqstore.store.fastjson import with_integers
+from rmqstore.store.rocksdb.configuration import DatabaseOfFile, damaged_configuration
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
@@ -38,7 +39,7 @@ Integers = Mapping[tuple[str, ...], int]
 def plan_backups(builder: PlanBuilder, store: Store) -> None:
     """Plan to replace broken files by valid backups, or by their readable parts. The log is not read. Raises UnreadableError."""
     found = _read(builder, store)
-    rescue = Rescue(store, found, None, attributes=profile_of(builder.broker_version).newer_parts)
+    rescue = _rescue(builder, store, found, None)
     _plan_rescued(builder, rescue, rescue.run(), {})
     _plan(builder, found, rescue, {}, restores=True)
 
@@ -66,7 +67,7 @@ def plan_configuration(
     """
     found = _read(builder, store) if restores else {name: config.read_both(store.config_path / name) for name in config.FILES}
     texts = {name: restored(*both) if restores else config.in_use(*both) for name, both in found.items()}
-    rescue = Rescue(store, found, queues.log, queues.ends, profile_of(builder.broker_version).newer_parts, copies)
+    rescue = _rescue(builder, store, found, queues, copies)
     rescued = rescue.run() if restores else {}
     texts |= {name: config.Text(one.path, config.State.WHOLE, value=one.value) for name, one in rescued.items()}
     changes: dict[Path, dict[tuple[str, ...], int]] = defaultdict(dict)
@@ -82,6 +83,15 @@ def plan_configuration(
         builder.note(note)
     if len(notes) > _MOST_NOTES:
         builder.note(f"{len(notes) - _MOST_NOTES} more offsets were outside of their queues.")
+
+
+def _rescue(
+    builder: PlanBuilder, store: Store, found: Mapping[str, Both], queues: FutureQueues | None, copies: Sequence[ConfigCopy] = ()
+) -> Rescue:
+    profile = profile_of(builder.broker_version)
+    of_files = damaged_configuration(store) if profile.rocksdb_imports_json else []
+    log, ends = (None, ()) if queues is None else (queues.log, queues.ends)
+    return Rescue(store, found, log, ends, profile.newer_parts, copies, {one.name: one for one in of_files})
 
 
 def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Text]) -> Iterator[tuple[config.StoredOffset, int, str]]:
@@ -162,7 +172,9 @@ def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Re
         names = corrected_names(name, partial(bytes, data), content, lambda: rescue.known)
         data = with_integers(_with_names(builder, one.path, data, names), changes.get(one.path, {}))
         unreadable, missing = "it cannot be read, and is written from what is left", "it is missing, and the rest shows it"
-        if one.is_nothing:
+        if name in rescue.databases:
+            _plan_in_place_of(builder, rescue.databases[name], text, None if one.is_nothing else data)
+        elif one.is_nothing:
             for both in (text, backup):
                 if both.state is not config.State.MISSING:
                     builder.quarantine(both.path, reason="it cannot be read, and no entry of it is left", code="RMQ-CF-JSON")
@@ -171,6 +183,18 @@ def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Re
         builder.configure(one.entries)
     for note in rescue.notes():
         builder.note(note)
+
+
+def _plan_in_place_of(builder: PlanBuilder, one: DatabaseOfFile, text: config.Text, data: bytes | None) -> None:
+    """Plan a file with what a database has, and that this leaves the store; the next start makes a new one from the file."""
+    directory, code, whole = one.database.directory, one.code, one.why is None
+    builder.quarantine_directory(directory, reason="its entries are in a file now" if whole else "RocksDB does not read it", code=code)
+    if data is not None:
+        reason = f"{'the entries' if whole else 'what is left'} of the database, which the next start takes over into a new one"
+        (builder.create if text.state is config.State.MISSING else builder.replace)(text.path, data, reason=reason, code=code)
+    if not whole:
+        made = f"a start with storeType=defaultRocksDB makes a new database from {one.name}"
+        builder.note(f"config/{directory.name} cannot be read: {made}. {one.why}")
 
 
 def _with_names(builder: PlanBuilder, path: Path, data: bytes, names: Sequence[Correction]) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rmqstore.errors import RefusedError
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.store.mapped import MappedFile
+from rmqstore.store.rocksdb.configuration import damaged_configuration
 from rmqstore.store.rocksdb.databases import KEPT, DatabaseUse, databases, is_needed, searched_files
 from rmqstore.store.rocksdb.library import Report, probe
 from rmqstore.store.root import Store
@@ -56,7 +57,7 @@ class QueueDatabase:
 
         `files` are those of the log. Raises RefusedError where that start would not go back far enough, UnreadableError, OSError.
         """
-        _note_on_configuration(builder, self.store)
+        _note_on_configuration(builder, self.store, profile)
         for report, code, reason in self._unusable():
             for name in report.database.files:
                 if name not in KEPT:
@@ -107,9 +108,11 @@ def _require_reach(store: Store, profile: Profile, needed: int, files: int) -> N
         )
 
 
-def _note_on_configuration(builder: PlanBuilder, store: Store) -> None:
+def _note_on_configuration(builder: PlanBuilder, store: Store, profile: Profile) -> None:
+    """Add notes on the databases that cannot be read and are not replaced by files."""
+    replaced = [one.database for one in damaged_configuration(store)] if profile.rocksdb_imports_json else []
     for database in databases(store, DatabaseUse.CONFIGURATION):
-        if is_needed(store, database):
+        if is_needed(store, database) and database not in replaced:
             report = probe(database)
             text = report.refused or next((family.error for family in report.damaged), report.log_damage)
             if text is not None:

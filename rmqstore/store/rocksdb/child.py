@@ -30,10 +30,10 @@ def main() -> None:
     sys.stdout.write(json.dumps(_probe(directory, int(limit), mode, family, bytes.fromhex(key))))
 
 
-def restrict() -> None:
-    """Limit what this process may use, and let it have as many files open as it may."""
+def restrict(written: int = _WRITTEN) -> None:
+    """Limit what this process may use, to files of `written` bytes, and let it have as many files open as it may."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_WRITTEN, _WRITTEN))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (written, written))
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -5,18 +5,20 @@ Fact sheets queues §9.1, §9.2, releases 5.3.4 to 5.5 §8.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from construct import ConstructError
 
+from rmqstore.errors import UnreadableError
 from rmqstore.formats import rocksdb
 from rmqstore.store import fastjson
 from rmqstore.store.liveness import liveness
+from rmqstore.store.mapped import once
 from rmqstore.store.rocksdb.databases import USERS, V2, Database, DatabaseUse, databases, is_needed
-from rmqstore.store.rocksdb.library import probe
-from rmqstore.store.rocksdb.streams import pairs_of_database
+from rmqstore.store.rocksdb.library import Report, probe
+from rmqstore.store.rocksdb.streams import pairs_left, pairs_of_database
 from rmqstore.store.root import Store
 
 TOPICS, GROUPS, OFFSETS = "topics.json", "subscriptionGroup.json", "consumerOffset.json"
@@ -25,6 +27,9 @@ _SEPARATE = {"topics": TOPICS, "subscriptionGroups": GROUPS, "consumerOffsets": 
 _ONE = "metadata"
 _FAMILIES = {TOPICS: "topic", GROUPS: "subscriptionGroup", OFFSETS: "consumerOffset"}
 _DEFAULT, _VERSION, _VERSION_KEY = "default", "kvDataVersion", b"kvDataVersionKey"
+
+_MOST_REPAIRED = 1 << 30
+"""Bytes of tables of a database of which a copy is repaired."""
 
 Pairs = Mapping[str, Mapping[bytes, bytes]]
 """Keys and values by column family."""
@@ -49,23 +54,80 @@ def configuration_in_database(store: Store) -> DatabaseConfiguration | None:
         return None
     reader = _Reader()
     if of_topics.keys() == {V2}:
-        reader.read_v2(_pairs(of_topics[V2]))
+        reader.read_v2(_pairs(pairs_of_database(of_topics[V2])))
     elif of_topics.keys() == {_ONE}:
-        pairs = _pairs(of_topics[_ONE])
+        pairs = _pairs(pairs_of_database(of_topics[_ONE]))
         for name, family in _FAMILIES.items():
             reader.read_v1(name, pairs.get(family, {}), pairs.get(f"{family}Version", {}))
     elif of_topics.keys() <= _SEPARATE.keys():
         for name, database in of_topics.items():
-            pairs = _pairs(database)
+            pairs = _pairs(pairs_of_database(database))
             reader.read_v1(_SEPARATE[name], pairs.get(_DEFAULT, {}), pairs.get(_VERSION, {}))
     else:
         return None  # several kinds: settings decide, and what an earlier mode left is a stale copy
     return DatabaseConfiguration(reader.objects, tuple(reader.others))
 
 
-def _pairs(database: Database) -> Pairs:
+@dataclass(frozen=True, slots=True)
+class DatabaseOfFile:
+    """A database of one JSON file, `name`, and the object with its entries.
+
+    `why` RocksDB does not read it, None if it does: then `value` has all of it, else what a repair of a copy left. `code`: of the finding.
+    """
+
+    database: Database
+    name: str
+    why: str | None
+    code: str | None
+    value: Mapping[str, Any]
+
+
+def damaged_configuration(store: Store) -> list[DatabaseOfFile]:
+    """Return the databases with one JSON file each, if RocksDB does not read one of them.
+
+    None where a database of another kind may be used, or something uses the store. Raises UnreadableError, OSError.
+    """
+    return once(("damaged configuration in RocksDB", store.root), lambda: _damaged_configuration(store))
+
+
+def _damaged_configuration(store: Store) -> list[DatabaseOfFile]:
+    found = [one for one in databases(store, DatabaseUse.CONFIGURATION) if is_needed(store, one) and one.directory.name not in USERS]
+    if liveness(store).in_use or any(one.directory.name not in _SEPARATE or one.table_bytes > _MOST_REPAIRED for one in found):
+        return []
+    reports = [probe(one) for one in found]
+    # After a crash, tables that a compaction replaced may be there.
+    lacks_tables = [bool(report.unlisted) and not store.abort_present for report in reports]
+    if not any(report.refused or report.damaged for report in reports) and not any(lacks_tables):
+        return []
+    if any(report.failed for report in reports):
+        return []
+    return [_of_file(report, lacks_tables=lacks) for report, lacks in zip(reports, lacks_tables, strict=True)]
+
+
+def _of_file(report: Report, *, lacks_tables: bool) -> DatabaseOfFile:
+    name = _SEPARATE[report.database.directory.name]
+    reasons = {
+        "RMQ-RD-OPEN": report.refused,
+        "RMQ-RD-BLOCK": next((family.error for family in report.damaged), None),
+        "RMQ-RD-UNLISTED": f"its MANIFEST does not list {report.unlisted[0]}" if lacks_tables else None,
+        "RMQ-RD-WAL": report.log_damage,
+    }
+    code, why = next(((code, why) for code, why in reasons.items() if why is not None), (None, None))
+    entries = pairs_of_database if why is None else pairs_left
+    try:
+        pairs = _pairs(entries(report.database))
+    except UnreadableError:
+        if why is None:
+            raise
+        pairs = {}  # the library finds nothing to repair
+    reader = _Reader()
+    reader.read_v1(name, pairs.get(_DEFAULT, {}), pairs.get(_VERSION, {}))
+    return DatabaseOfFile(report.database, name, why, code, reader.objects[name])
+
+
+def _pairs(entries: Iterable[tuple[str, tuple[bytes, bytes] | None]]) -> Pairs:
     found: dict[str, dict[bytes, bytes]] = {}
-    for family, pair in pairs_of_database(database):
+    for family, pair in entries:
         table = found.setdefault(family, {})
         if pair is not None:
             table[pair[0]] = pair[1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,6 +132,16 @@ def linked(database: Database) -> Iterator[str]:
             if _LINKED.fullmatch(name):
                 (Path(links) / name).symlink_to(source_of(database.directory / name))
         yield links
+
+
+@contextmanager
+def copied(database: Database) -> Iterator[str]:
+    """Yield a private directory with copies of the files of a database. Raises OSError."""
+    with tempfile.TemporaryDirectory(prefix="rmqstore-rocksdb-") as copy:
+        for name in database.files:
+            if _LINKED.fullmatch(name):
+                shutil.copyfile(source_of(database.directory / name), Path(copy) / name)
+        yield copy
 
 
 def _state(database: Database) -> tuple[tuple[int, ...], ...]:

@@ -16,6 +16,11 @@ def main() -> None:
     """Print the keys and values of a database."""
     directory, mode, *wanted = sys.argv[1:]
     restrict()
+    print_pairs(directory, mode, *wanted)
+
+
+def print_pairs(directory: str, mode: str, *wanted: str) -> None:
+    """Print the keys and values of a database, or of its column families `wanted`."""
     _, families = open_families(directory, mode)
     out = sys.stdout.buffer
     for name, family in families.items():

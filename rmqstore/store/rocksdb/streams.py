@@ -13,10 +13,10 @@ from typing import IO
 from rmqstore.children import environment
 from rmqstore.errors import UnreadableError
 from rmqstore.store.rocksdb.databases import Database
-from rmqstore.store.rocksdb.library import linked, longest_seconds
+from rmqstore.store.rocksdb.library import copied, linked, longest_seconds
 
 _LENGTH = struct.Struct(">I")
-_PAIRS = "rmqstore.store.rocksdb.pairs"
+_PAIRS, _REPAIRED = "rmqstore.store.rocksdb.pairs", "rmqstore.store.rocksdb.repaired"
 RECOVERY = "skip_any_corrupted_record"
 
 
@@ -60,11 +60,24 @@ def pairs_of_database(database: Database, family: str | None = None) -> Iterator
     """
     words = [] if family is None else [family]
     with linked(database) as links, output_of(database, _PAIRS, links, RECOVERY, *words) as stream:
-        name = ""
-        while (kind := exactly(stream, 1)) != b".":
-            if kind == b"F":
-                name = prefixed(stream).decode()
-                yield name, None
-            else:
-                key = prefixed(stream)
-                yield name, (key, prefixed(stream))
+        yield from _pairs(stream)
+
+
+def pairs_left(database: Database) -> Iterator[tuple[str, tuple[bytes, bytes] | None]]:
+    """Yield as `pairs_of_database` what the library leaves of a damaged database, of which it repairs a copy.
+
+    Raises UnreadableError if the library fails, OSError.
+    """
+    with copied(database) as copy, output_of(database, _REPAIRED, copy) as stream:
+        yield from _pairs(stream)
+
+
+def _pairs(stream: IO[bytes]) -> Iterator[tuple[str, tuple[bytes, bytes] | None]]:
+    name = ""
+    while (kind := exactly(stream, 1)) != b".":
+        if kind == b"F":
+            name = prefixed(stream).decode()
+            yield name, None
+        else:
+            key = prefixed(stream)
+            yield name, (key, prefixed(stream))

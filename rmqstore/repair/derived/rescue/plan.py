@@ -18,6 +18,7 @@ from rmqstore.repair.derived.rescue.sources import ConfigCopy, Rescued, merged, 
 from rmqstore.repair.derived.rescue.topics import Known, add_groups, add_topic, known
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.model import Origin
+from rmqstore.store.rocksdb.configuration import DatabaseOfFile
 from rmqstore.store.root import Store
 from rmqstore.verify.parts import config
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, LMQ_OFFSETS, TOPICS, State, Text
@@ -51,6 +52,7 @@ class Rescue:
     """The files of a store that need a rescue: `found` of each its text and that of its `.bak`, `log` and `built` queues as they will be.
 
     Without a `log` only queues and configuration say what topics there are. `copies`: the configuration of other copies of the store.
+    `databases`: those that a broker uses in the place of files, by the names of these, if one of them is damaged.
     """
 
     store: Store
@@ -59,6 +61,7 @@ class Rescue:
     built: Iterable[QueueKey] = ()
     attributes: bool = True
     copies: Sequence[ConfigCopy] = ()
+    databases: Mapping[str, DatabaseOfFile] = field(default_factory=dict)
     results: dict[str, Rescued] = field(default_factory=dict)
 
     def run(self) -> dict[str, Rescued]:
@@ -86,8 +89,10 @@ class Rescue:
 
     def _of(self, name: str) -> Rescued:
         if name not in self.results:
-            self.results[name] = merged(self.store.config_path / name, self.copies)
-            if State.WHOLE in (both.state for both in self.found[name]):
+            self.results[name] = merged(self.store.config_path / name, self.copies, self.databases.get(name))
+            database = self.databases.get(name)
+            is_whole = State.WHOLE in (both.state for both in self.found[name]) if database is None else database.why is None
+            if is_whole:
                 self.results[name].entries.clear()  # only what is added is of interest
         return self.results[name]
 
@@ -95,7 +100,7 @@ class Rescue:
         """Take the readable parts of a broken file, unless nothing is newer than its whole `.bak`."""
         text, backup = self.found[name]
         broken = text.state in BROKEN or (text.state is State.MISSING and backup.state in BROKEN)
-        if broken and backup.state is not State.WHOLE:
+        if (broken and backup.state is not State.WHOLE) or name in self.databases:
             self._of(name)
         elif text.state is not State.WHOLE and backup.state is State.WHOLE:
             left = merged(text.path)
@@ -108,7 +113,7 @@ class Rescue:
         return text.state is State.MISSING and backup.state is State.MISSING and not self._in_database(name)
 
     def _in_database(self, name: str) -> bool:
-        return name in config.IN_ROCKSDB and config.in_rocksdb(self.store)
+        return name in config.IN_ROCKSDB and name not in self.databases and config.in_rocksdb(self.store)
 
     @cached_property
     def _whole_broker(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from rmqstore.formats.naming import is_legal_topic
 from rmqstore.repair.plan.model import ConfigEntry, Origin
 from rmqstore.store.fastjson import parse, readable_part
+from rmqstore.store.rocksdb.configuration import DatabaseOfFile
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
 from rmqstore.verify.parts.config import State, Text
@@ -72,12 +73,15 @@ class _Source:
     cut: tuple[str, ...] = ()
     whole: bool = False
     copy: str | None = None
+    database: str | None = None
 
     @property
     def why(self) -> str:
         """Return in words what is taken from it."""
         if self.copy is not None:
             return f"{self.copy}/{self.path.parent.name}/{self.path.name}"
+        if self.database is not None:
+            return f"{'' if self.whole else 'the readable part of '}the database {self.database}"
         return f"{'' if self.whole else 'the readable part of '}{self.path.name}"
 
     @property
@@ -99,13 +103,22 @@ class ConfigCopy:
     name: str
 
 
-def merged(path: Path, copies: Sequence[ConfigCopy] = ()) -> Rescued:
-    """Return what can be read of a file, its `.tmp` and `.bak`, then of `copies`; empty tables for nothing. Raises UnreadableError."""
+def merged(path: Path, copies: Sequence[ConfigCopy] = (), database: DatabaseOfFile | None = None) -> Rescued:
+    """Return what can be read of a file, its `.tmp` and `.bak`, then of `copies`; empty tables for nothing. Raises UnreadableError.
+
+    A `database` that a broker uses in its place is newer.
+    """
     name = path.name
     rescued = Rescued(path, {table: {} for table in (config.TABLES[name], *_FURTHER.get(name, ()))})
     sources = list(_sources(path))
     if len(sources) > 1 and sources[-1].version and sources[0].version and sources[-1].age > sources[0].age:
         sources.reverse()  # the file is older than its .bak
+    if database is not None:
+        where = database.database.directory
+        is_whole, title = database.why is None, f"{where.parent.name}/{where.name}"
+        sources.insert(0, _Source(where, Origin.FILE, database.value, whole=is_whole, database=title))
+        # A start takes over a file only if its data version has counted more changes than the new database.
+        rescued.version = sources[0].version or {"stateVersion": 0, "timestamp": 0, "counter": 0}
     others = [one for copy in copies for one in _whole_ones(copy, path.name)]
     for source in [*sources, *sorted(others, key=lambda one: one.age, reverse=True)]:
         before = len(rescued.entries)

@@ -77,7 +77,8 @@ ENTRIES = (
         "properties that begin or end with zero bytes",
         meaning="No broker writes such properties. The rest of the record was never written, because a broker or its machine stopped, or a "
         "slave was killed while it received the record; or a page of the file was lost. Header and body are complete, and no checksum "
-        "covers the properties, so nothing else shows it. What the zeros replaced (TAGS, KEYS, the unique key, properties of the producer) "
+        "covers the properties, so nothing else shows it. Zeros after the properties of a multi-dispatched message are left out: brokers "
+        "write them. What the zeros replaced (TAGS, KEYS, the unique key, properties of the producer) "
         "is lost.",
         broker={
             ALL: "Accepted and served, without the properties that are zeros: consumers that select by tag may not get the message, and a "

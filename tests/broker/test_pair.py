@@ -54,6 +54,9 @@ def test_a_slave_behind_a_forced_switch_and_the_way_back(release: str, tmp_path:
         assert (behind["relation"], behind["first_difference"]) == ("prefix", None)
         assert behind["more_messages"] >= messages_after(broker, end) > 0
         assert "no conflict" in behind["verdict"]
+    for file in (slave / "commitlog").iterdir():
+        if not file.stat().st_size:  # made just before the kill: no broker starts with it
+            file.unlink()
     shutil.copytree(slave, tmp_path / "slave-before")
 
     with BusyBroker(release, slave, tmp_path / "of-new", rate=RATE, seed=2, settings=MASTER) as new:

@@ -13,7 +13,7 @@ import rmqstore
 from rmqstore.findings import Severity
 from tests.scan.samples import fields
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
-from tests.support.stores import case
+from tests.support.stores import case, sample_store
 from tests.support.verifying import errors, verify
 from tests.verify.small_stores import SIZE, codes, filled, log_name, patch, place, verified
 
@@ -371,3 +371,8 @@ def test_a_damage_costs_the_same_in_a_file_of_any_length(tmp_path: Path, monkeyp
         return len(searches)
 
     assert cost(40) == cost(4) > 0
+
+
+def test_zeros_that_brokers_leave_after_the_properties_are_no_finding() -> None:
+    """Multi-dispatched messages of 5.2.0 have them, after their last property."""
+    assert "RMQ-CL-PROPZERO" not in {finding.code for finding in verify(sample_store("5.2.0-lmq"))}

@@ -413,8 +413,6 @@ def walk(
         properties_end = at + size
         batch_size = 1
         block_length = properties_end - properties
-        if block_length > 0 and (u8(base, properties) == 0 or u8(base, properties_end - 1) == 0):
-            faults |= _F_PROPERTIES
         layout = layout_of(layouts, base, properties, block_length)
         if fits(layout, base, properties, block_length):
             places = read_places(layout)
@@ -491,6 +489,10 @@ def walk(
                     crc_end - properties,
                     seen,
                 )
+        # Brokers with %LMQ% queues leave bytes of an earlier message, or zeros, after the last property (seen in 5.2.0).
+        ends_in_zero = block_length > 0 and u8(base, properties_end - 1) == 0 and (marks & _M_DISPATCH) == 0
+        if ends_in_zero or (block_length > 0 and u8(base, properties) == 0):
+            faults |= _F_PROPERTIES
         if (marks & _M_PROPCRC) and (checks & _CHECK_PROPERTY_CRC):
             if not _property_crc_matches(base, at, size, crc_start, crc_end):
                 faults |= _F_PROPCRC

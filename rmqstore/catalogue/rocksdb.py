@@ -7,9 +7,10 @@ from rmqstore.catalogue.releases import ALL, R5X, R50, R55, R532, R540
 
 _REBUILD = (
     "Queues: `rmqstore recover STORE` moves the database out of the store and sets `abort`; the next start builds the queues from the "
-    "commit log. Configuration in config/topics, config/subscriptionGroups and config/consumerOffsets: `rmqstore recover STORE` repairs a "
-    "copy of the database with the RocksDB library, writes what is left into the JSON files, and moves these databases out of the store; "
-    "a start from 5.3.1 on takes the files over. Other databases, and earlier releases: restore the directory from a copy."
+    "commit log. Configuration in config/topics, config/subscriptionGroups and config/consumerOffsets, or in config/metadata: "
+    "`rmqstore recover STORE` repairs a copy of the database with the RocksDB library, writes what is left into the JSON files, and moves "
+    "these databases out of the store; a start from 5.3.1 on takes the files over. Other databases, and earlier releases: restore the "
+    "directory from a copy."
 )
 
 ENTRIES = (

@@ -31,22 +31,25 @@ def _configuration(root: Path) -> dict[str, Any]:
 
 @pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs three times
-@pytest.mark.parametrize("release", ["5.3.3", "5.5.1"])
-def test_a_broker_takes_over_what_is_left_of_its_databases(release: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("release", "single"), [("5.3.3", False), ("5.5.1", False), ("5.5.1", True)])
+def test_a_broker_takes_over_what_is_left_of_its_databases(release: str, single: bool, tmp_path: Path) -> None:
+    """`single`: one database for all."""
     require_broker(release)
+    settings = {**SETTINGS, "useSingleRocksDBForAllConfigs": str(single).lower()}
     root = tmp_path / "store"
     root.mkdir()
-    with BusyBroker(release, root, tmp_path / "first", rate=300, seed=5, settings=SETTINGS) as broker:
+    with BusyBroker(release, root, tmp_path / "first", rate=300, seed=5, settings=settings) as broker:
         broker.wait_for(2_000_000)
         broker.stop()
         sent = broker.acknowledged()
     before = _configuration(root)
     assert {"orders", "events"} <= before["topics"].keys() and before["offsets"]
-    for table in sorted((root / "config/topics").glob("*.sst")):
+    database = root / "config" / ("metadata" if single else "topics")
+    for table in sorted(database.glob("*.sst")) if not single else ():
         with table.open("r+b") as stream:  # the last bytes are the footer, without which no table is read
             stream.seek(-20, 2)
             stream.write(bytes(20))
-    (root / "config/consumerOffsets/CURRENT").write_bytes(b"")
+    (root / "config" / ("metadata" if single else "consumerOffsets") / "CURRENT").write_bytes(b"")
 
     done = rmqstore("recover", root, "--yes", "--broker-version", release, "--format", "json", *SET)
 
@@ -58,13 +61,13 @@ def test_a_broker_takes_over_what_is_left_of_its_databases(release: str, tmp_pat
     assert found["offsets"] == before["offsets"]
     queues = sorted({f"{line['topic']}/{line['queue']}" for line in sent if line["topic"] != "delayed"})
     (tmp_path / "second").mkdir()
-    served = start(release, root, SETTINGS, Asked(queues=queues), tmp_path / "second")
+    served = start(release, root, settings, Asked(queues=queues), tmp_path / "second")
     assert served.caught_up and not served.refused
     for line in sent:
         if line["topic"] != "delayed":
             message = served.queues[line["topic"], line["queue"]].get(line["queueOffset"])
             assert message is not None and message["physicalOffset"] == line["physicalOffset"], line
-    assert (root / "config/topics/CURRENT").is_file()
+    assert (database / "CURRENT").is_file()
     after = _configuration(root)
     assert after["offsets"].items() >= before["offsets"].items()
     assert after["topics"].items() >= {topic: before["topics"][topic] for topic in ("orders", "events")}.items()

@@ -70,7 +70,7 @@ def configuration_in_database(store: Store) -> DatabaseConfiguration | None:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOfFile:
-    """A database of one JSON file, `name`, and the object with its entries.
+    """A database that is used in the place of a JSON file, `name`, and the object with the entries of that file.
 
     `why` RocksDB does not read it, None if it does: then `value` has all of it, else what a repair of a copy left. `code`: of the finding.
     """
@@ -83,16 +83,20 @@ class DatabaseOfFile:
 
 
 def damaged_configuration(store: Store) -> list[DatabaseOfFile]:
-    """Return the databases with one JSON file each, if RocksDB does not read one of them.
+    """Return the databases that are used in the place of JSON files, if RocksDB does not read one of them.
 
-    None where a database of another kind may be used, or something uses the store. Raises UnreadableError, OSError.
+    None where it is not certain which databases a start uses, where it takes over no files (v2), or where something uses the store.
+    Raises UnreadableError, OSError.
     """
     return once(("damaged configuration in RocksDB", store.root), lambda: _damaged_configuration(store))
 
 
 def _damaged_configuration(store: Store) -> list[DatabaseOfFile]:
     found = [one for one in databases(store, DatabaseUse.CONFIGURATION) if is_needed(store, one) and one.directory.name not in USERS]
-    if liveness(store).in_use or any(one.directory.name not in _SEPARATE or one.table_bytes > _MOST_REPAIRED for one in found):
+    names = {one.directory.name for one in found}
+    if liveness(store).in_use or not (names <= _SEPARATE.keys() or names == {_ONE}):
+        return []
+    if any(one.table_bytes > _MOST_REPAIRED for one in found):
         return []
     reports = [probe(one) for one in found]
     # After a crash, tables that a compaction replaced may be there.
@@ -101,11 +105,10 @@ def _damaged_configuration(store: Store) -> list[DatabaseOfFile]:
         return []
     if any(report.failed for report in reports):
         return []
-    return [_of_file(report, lacks_tables=lacks) for report, lacks in zip(reports, lacks_tables, strict=True)]
+    return [one for report, lacks in zip(reports, lacks_tables, strict=True) for one in _of_files(report, lacks_tables=lacks)]
 
 
-def _of_file(report: Report, *, lacks_tables: bool) -> DatabaseOfFile:
-    name = _SEPARATE[report.database.directory.name]
+def _of_files(report: Report, *, lacks_tables: bool) -> Iterator[DatabaseOfFile]:
     reasons = {
         "RMQ-RD-OPEN": report.refused,
         "RMQ-RD-BLOCK": next((family.error for family in report.damaged), None),
@@ -121,8 +124,12 @@ def _of_file(report: Report, *, lacks_tables: bool) -> DatabaseOfFile:
             raise
         pairs = {}  # the library finds nothing to repair
     reader = _Reader()
-    reader.read_v1(name, pairs.get(_DEFAULT, {}), pairs.get(_VERSION, {}))
-    return DatabaseOfFile(report.database, name, why, code, reader.objects[name])
+    separate = _SEPARATE.get(report.database.directory.name)
+    families = _FAMILIES if separate is None else {separate: _DEFAULT}
+    for name, family in families.items():
+        version = f"{family}Version" if separate is None else _VERSION
+        reader.read_v1(name, pairs.get(family, {}), pairs.get(version, {}))
+        yield DatabaseOfFile(report.database, name, why, code, reader.objects[name])
 
 
 def _pairs(entries: Iterable[tuple[str, tuple[bytes, bytes] | None]]) -> Pairs:

@@ -411,9 +411,11 @@ class QueueJudge:
     def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: UnitTarget, end: int) -> Finding:
         """Return the finding about units into the log that no record with their QUEUEOFFSET claimed; `end` of the queue by its records.
 
-        Before that end a message is certainly missing, after it only if a repair left a filler after the neighbour's message.
+        Before that end a message is certainly missing, after it only if the log has a damaged range, or a filler of a repair, after the
+        neighbour's message.
         """
-        missing = run.start < end or self._context.log.last_filler > run.offset
+        log = self._context.log
+        missing = run.start < end or log.last_filler > run.offset or any(stop > run.offset for _, stop in log.damages[-1:])
         if run.target is TargetKind.OWN and missing and self._repeats_neighbour(directory, run):
             code, text = "RMQ-CQ-REPEATED", "the same as its neighbour, for a message that the log does not have"
         else:

@@ -10,6 +10,7 @@ import pytest
 
 from rmqstore.formats.dledger import DEFAULT_INDEX_FILE_SIZE, END_OF_FILE, ENTRY_HEADER, INDEX_UNIT, INDEX_UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.record import decode_record
 from tests.support import stores
 from tests.support.cli import Run, rmqstore
 from tests.support.stores import content
@@ -160,6 +161,27 @@ def test_damage_that_nothing_proves_stays_and_is_named(member: tuple[Path, dict[
     notes = " ".join(done.objects[0]["notes"])
     assert f"stays damaged, the first at offset {start}" in notes and f"stops reading at offset {start}" in notes
     assert done.objects[-1]["errors"].keys() == {"RMQ-CL-MAGIC"}
+
+
+def test_the_last_message_of_a_queue_that_stays_damaged_is_planned_once(member: tuple[Path, dict[str, str]]) -> None:
+    """Its entry repeats the message before, which is no fault afterwards: the damage is still in the log."""
+    root, _ = member
+    last: dict[tuple[str, int], tuple[str, int, int]] = {}
+    for name in (DATA, NEXT):
+        data = (root / name).read_bytes()
+        for position, size in entries(root, name):
+            record = decode_record(data[position + ENTRY_HEADER.sizeof() : position + size])
+            if record.queue_offset:
+                last[record.topic, record.queue_id] = (name, position, size)
+    name, position, size = min(last.values())
+    patch(root / name, position + 100, bytes(size - 100))
+
+    run = recovered(root)
+
+    assert run.objects[0]["lost"]
+    transaction = next(one for one in run.objects if one["type"] == "transaction")
+    assert transaction["second_plan_actions"] == 0
+    assert {code for code in transaction["errors"] if code.startswith("RMQ-CQ")} == set()
 
 
 def test_a_member_of_another_group_gives_nothing(member: tuple[Path, dict[str, str]], tmp_path: Path) -> None:

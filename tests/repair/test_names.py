@@ -58,13 +58,16 @@ def test_two_names_that_nothing_knows_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damaged", ["topics.json", "topics.json.bak"])
-@pytest.mark.parametrize("old", [b'"topicName":"empty"', b'"empty":{'])
+@pytest.mark.parametrize("old", [b'"topicName":"empty"', b'"empty":{', b'"rmq_sys_SYNC_BROKER_MEMBER_broker-a":{'])
 def test_the_other_copy_shows_which_one_is_right(damaged: str, old: bytes, tmp_path: Path) -> None:
+    """Whatever begins with rmq_sys_ is a topic of brokers."""
     root = stores.fresh_store(BASE, tmp_path)
     before = (root / "config/topics.json").read_bytes()
     assert old in before
     for name in ("topics.json", "topics.json.bak"):
-        (root / "config" / name).write_bytes(before.replace(old, old.replace(b"empty", b"emptb"), 1) if name == damaged else before)
+        (root / "config" / name).write_bytes(
+            before.replace(old, old.replace(b"empty", b"emptb").replace(b"MEMBER", b"MEmBER"), 1) if name == damaged else before
+        )
 
     assert _recover(root) == (0, set())
 

@@ -56,8 +56,10 @@ def _correction(name: str, data: bytes, damaged: DamagedName, known: Callable[[]
         return None
     old, new, pattern = damaged.found, damaged.right, rb'"(%s)"\s*:'
     if damaged.member is not None:
-        exists = _group_exists(known()) if name == config.GROUPS else _topic_exists(known())
-        of_old, of_new = (one in beside or exists(one) for one in (old, new))
+        of_old, of_new = old in beside, new in beside
+        if of_old == of_new:
+            exists = _group_exists(known()) if name == config.GROUPS else _topic_exists(known())
+            of_old, of_new = exists(old), exists(new)
         if not alike(old, new) or of_old == of_new:
             return None
         if of_old:

@@ -163,6 +163,19 @@ def test_damage_that_nothing_proves_stays_and_is_named(member: tuple[Path, dict[
     assert done.objects[-1]["errors"].keys() == {"RMQ-CL-MAGIC"}
 
 
+def test_a_damaged_body_changes_neither_queues_nor_index(member: tuple[Path, dict[str, str]]) -> None:
+    """The record stays where it is, and brokers keep its entries."""
+    root, _ = member
+    OF_OTHERS["a body"](root)
+    damaged = data_of(root)
+
+    done = recovered(root)
+
+    assert (done.status, len(done.objects[0]["lost"])) == (1, 1)
+    assert data_of(root) == damaged
+    assert done.objects[-1]["errors"].keys() == {"RMQ-CL-CRC"}
+
+
 def test_the_last_message_of_a_queue_that_stays_damaged_is_planned_once(member: tuple[Path, dict[str, str]]) -> None:
     """Its entry repeats the message before, which is no fault afterwards: the damage is still in the log."""
     root, _ = member

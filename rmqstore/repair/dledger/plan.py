@@ -48,7 +48,10 @@ def recover_entries(planning: Planning, store: Store, log: DLedgerLog, sources: 
     breaks = [place for place in ledger.breaks if not _is_in(place, taken)]
     changes = merged([*own, *edits])
     future = FutureLog(
-        ledger.files, end.end, tuple(edit.patch for edit in changes), damages=tuple(sorted((gap.start, gap.end) for gap in inner))
+        ledger.files,
+        end.end,
+        tuple(edit.patch for edit in changes),
+        damages=tuple(sorted((gap.start, gap.end) for gap in inner if not gap.is_entry)),
     )
     repair = LogRepair(
         future, changes, tuple(_foreign(log)), tuple(_lost(store, left)), tuple(_about_gaps(inner, breaks)), taken=tuple(taken)

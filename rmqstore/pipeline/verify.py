@@ -113,7 +113,7 @@ def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: 
         if opened is not None:
             large[number] = opened
         parts += [StorePart(len(parts), at.path, size, number)] if opened is None else opened.parts
-    job = job_of(tuple(stores), options, parts, partial(_whole, limit))
+    job = job_of(tuple(stores), options, parts, partial(report_of, limit=limit))
     whole, found = sorted_out(runner.run(job, advance), parts)
     for number, at in enumerate(stores):
         if number not in large:
@@ -124,10 +124,6 @@ def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: 
         of_store = large.pop(number)
         known = passes_of(runner, at, options, Known(of_store.files, of_store.parts, found.pop(number)))
         yield report_of(at, options, limit, advance, Beforehand(known, of_store.began))
-
-
-def _whole(limit: int, at: StoreAt, options: Options, advance: Advance) -> StoreReport:
-    return report_of(at, options, limit, advance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ _SHARES = 16
 """Shares of the queues of a stretch, by topic; each is reduced separately."""
 _QUEUES_IN_PACKET = 16_384
 
-ReportOf = Callable[[StoreAt, Options, Advance], object]
-"""Whole verification of a store, for parts that are stores; its result can be pickled."""
+ReportOf = Callable[..., object]
+"""Whole verification of a store, for parts that are stores, from `at`, `options` and `advance`; its result can be pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class VerifyJob:
         """
         if isinstance(part, StorePart):
             assert self.report is not None
-            report = self.report(self.stores[part.store], replace(self.options, threads=1), advance)
+            report = self.report(at=self.stores[part.store], options=replace(self.options, threads=1), advance=advance)
             yield Packet(f"store {part.store}", 0, pickle.dumps(report))
             return
         assert isinstance(part, FilePart)

@@ -128,9 +128,8 @@ def longest_seconds(table_bytes: int) -> int:
 def linked(database: Database) -> Iterator[str]:
     """Yield a private directory in which the files of a database are symbolic links. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="rmqstore-rocksdb-") as links:
-        for name in database.files:
-            if _LINKED.fullmatch(name):
-                (Path(links) / name).symlink_to(source_of(database.directory / name))
+        for source, name in _files(database):
+            (Path(links) / name).symlink_to(source)
         yield links
 
 
@@ -138,10 +137,14 @@ def linked(database: Database) -> Iterator[str]:
 def copied(database: Database) -> Iterator[str]:
     """Yield a private directory with copies of the files of a database. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="rmqstore-rocksdb-") as copy:
-        for name in database.files:
-            if _LINKED.fullmatch(name):
-                shutil.copyfile(source_of(database.directory / name), Path(copy) / name)
+        for source, name in _files(database):
+            shutil.copyfile(source, Path(copy) / name)
         yield copy
+
+
+def _files(database: Database) -> Iterator[tuple[Path, str]]:
+    """Yield the files that the library reads, each with its name."""
+    yield from ((source_of(database.directory / name), name) for name in database.files if _LINKED.fullmatch(name))
 
 
 def _state(database: Database) -> tuple[tuple[int, ...], ...]:

@@ -68,7 +68,7 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
     """Return the histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
     spans = joined(result.spans for result in results)
     histories = {key: QueueHistory(span.runs, span.records) for key, span in spans.by_queue().items()}
-    keys = spans.keys()
+    keys = spans.queue_keys()
     odd: list[Event] = []
     for row in spans.events:
         numbers = (int(row[name]) for name in ("expected", "found", "position", "after"))

@@ -54,7 +54,7 @@ class Spans:
         rows = [(topics.setdefault(topic, len(topics)), queue_id) for topic, queue_id in keys]
         return cls(list(topics), np.array(rows, np.int32).reshape(len(rows), 2))
 
-    def keys(self) -> list[QueueKey]:
+    def queue_keys(self) -> list[QueueKey]:
         """Return the queues."""
         return [(self.topics[number], queue_id) for number, queue_id in self.queues.tolist()]
 
@@ -64,7 +64,7 @@ class Spans:
         of_runs = _split(self.runs, self.counts)
         of_events = _split(self.events[order], np.bincount(self.events["queue"], minlength=len(self.queues)))
         rows = zip(*self.numbers.T.tolist(), of_runs, of_events, strict=True)
-        return {key: QueueSpan(*row) for key, row in zip(self.keys(), rows, strict=True)}
+        return {key: QueueSpan(*row) for key, row in zip(self.queue_keys(), rows, strict=True)}
 
     def of_rows(self, rows: npt.NDArray[np.int64]) -> Spans:
         """Return those of some of the queues, by ascending row."""
@@ -107,7 +107,7 @@ class _Joining:
 
     def add(self, later: Spans) -> None:
         """Append the spans of what follows in the log."""
-        rows = np.array([self._rows.setdefault(key, len(self._rows)) for key in later.keys()], np.int64)  # noqa: SIM118
+        rows = np.array([self._rows.setdefault(key, len(self._rows)) for key in later.queue_keys()], np.int64)
         missing = len(self._rows) - self._last.size
         if missing > 0:
             more = max(missing, self._last.size)

@@ -89,10 +89,9 @@ class Rescue:
 
     def _of(self, name: str) -> Rescued:
         if name not in self.results:
-            self.results[name] = merged(self.store.config_path / name, self.copies, self.databases.get(name))
             database = self.databases.get(name)
-            is_whole = State.WHOLE in (both.state for both in self.found[name]) if database is None else database.why is None
-            if is_whole:
+            self.results[name] = merged(self.store.config_path / name, self.copies, database)
+            if State.WHOLE in (both.state for both in self.found[name]) if database is None else database.why is None:
                 self.results[name].entries.clear()  # only what is added is of interest
         return self.results[name]
 

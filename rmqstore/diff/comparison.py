@@ -196,7 +196,9 @@ def _damaged(found: Comparison) -> str:
         (Validity.NEITHER, f"{counted(counts[Validity.NEITHER], 'range')} valid in neither"),
     )
     listed = ", ".join(text for validity, text in texts if counts[validity])
-    return f"they differ at offset {found.log.first}, and the records after it are the same again: {listed}"
+    last = sum(counts.values()) == 1 and found.log.records[0].offset + found.log.records[0].size >= found.log.common[1]
+    after = "in the last record that both have" if last else "and the records after it are the same again"
+    return f"they differ at offset {found.log.first}, {after}: {listed}"
 
 
 def _gaps(found: Comparison) -> str:

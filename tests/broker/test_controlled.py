@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.broker.busy import BusyBroker
-from tests.broker.pair import ControllerProcess, Slave
+from tests.broker.pair import ControllerProcess, Slave, compared, compared_with_killed
 from tests.broker.whole_start import require_broker
 from tests.support.cli import rmqstore
 
@@ -37,14 +37,14 @@ def test_a_forced_switch(release: str, tmp_path: Path) -> None:
                 slave.wait_for(COPIED)
             master.wait_for(slave.bytes_of_log() + MORE)
             master.kill()
-        behind = of("diff", first, second)[0]
+        behind = compared_with_killed(first, second)
         assert (behind["relation"], behind["epochs"]["first"]) == ("prefix", behind["epochs"]["second"])
         end = behind["second"]["end"]
 
         with BusyBroker(release, second, tmp_path / "c", rate=RATE, seed=2, settings=settings, name_server=port) as master:
             master.wait_for(end + MORE)
             master.stop()
-        diverged = of("diff", first, second)[0]
+        diverged = compared(first, second)
         assert (diverged["relation"], diverged["diverged_at"], diverged["record"]) == ("diverged", end, end)
         [old], [same, new] = diverged["epochs"]["first"], diverged["epochs"]["second"]
         assert (same, new["start_offset"]) == (old, end)
@@ -61,7 +61,7 @@ def test_a_forced_switch(release: str, tmp_path: Path) -> None:
             with Slave(release, first, tmp_path / "e", tmp_path / "d", settings) as slave:
                 slave.wait_for(diverged["second"]["end"] + 1)
             master.stop()
-    followed = of("diff", second, first)[0]
+    followed = compared_with_killed(second, first)
     assert (followed["relation"], followed["first_difference"]) == ("prefix", None)
     assert followed["second"]["end"] > diverged["second"]["end"]
     assert followed["epochs"]["second"][:2] == diverged["epochs"]["second"]

@@ -80,6 +80,7 @@ def test_a_copy_whose_last_record_is_torn_did_not_diverge(tmp_path: Path) -> Non
 
     assert (found["relation"], found["diverged_at"], found["record"]) == ("damaged", None, last.offset)
     assert found["records"] == [{"offset": last.offset, "size": last.size, "valid_in": "first"}]
+    assert f"differ at offset {found['first_difference']}, in the last record that both have: 1 record valid" in found["verdict"]
     assert "--from" in found["next"] and found["next"].index(str(torn)) < found["next"].index("--from")
 
 

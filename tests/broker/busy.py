@@ -48,13 +48,15 @@ class BusyBroker:
         seed: int,
         settings: Mapping[str, str] = SIZES,
         name_server: int | None = None,
+        table: bool = False,
     ) -> None:
-        """`rate` messages per second at most; `name_server`: port of one that runs, or None. Raises NotServed, JarsMissing."""
+        """`rate` messages per second at most; `name_server`: port of one that runs, or None; `table`: every second message is a row of the
+        compacted topic `table`. Raises NotServed, JarsMissing."""
         self.root = root
         self._scratch = scratch
         self._acknowledged = scratch / "acknowledged"
         joins = {} if name_server is None else {"joins": True, "nameServerPort": name_server}
-        job = {**configured(root, settings, scratch), "rate": rate, "seed": seed, **joins}
+        job = {**configured(root, settings, scratch), "rate": rate, "seed": seed, "table": table, **joins}
         (scratch / "job.json").write_text(json.dumps(job))
         words = whole_command(
             release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), str(self._acknowledged), program="oracle.Busy"
@@ -113,3 +115,10 @@ class BusyBroker:
         if self._process.stdin is not None:
             self._process.stdin.close()
         shutil.rmtree(self._scratch / TRANSIENT, ignore_errors=True)
+
+
+def delete_empty_files(root: Path) -> None:
+    """Deletes files of the store that were made just before the broker was killed: none starts with them."""
+    for file in root.glob("*/**/0*"):
+        if file.is_file() and not file.stat().st_size:
+            file.unlink()

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.broker.busy import SIZES
+from tests.broker.busy import SIZES, delete_empty_files
 from tests.broker.consumed_messages import NotServed
 from tests.broker.toolchain import CONTROLLED, prepared, whole_command
 from tests.broker.whole_start import TRANSIENT, configured, told
@@ -94,7 +94,6 @@ def compared_with_killed(master: Path, slave: Path) -> dict[str, Any]:
     """The answer of `diff` for a slave that was killed, without what the kill itself left.
 
     A kill can tear the last record within its properties: brokers take it as it is, `diff` finds it, and it is taken from the master.
-    A file that was made just before is empty, and no broker starts with it.
     """
     found = compared(master, slave)
     if found["relation"] == "damaged":
@@ -103,9 +102,7 @@ def compared_with_killed(master: Path, slave: Path) -> dict[str, Any]:
         assert "in the last record that both have" in found["verdict"]
         assert rmqstore("recover", slave, "--from", master, "--yes", "--quiet").status == 0
         found = compared(master, slave)
-    for file in slave.glob("*/**/0*"):
-        if file.is_file() and not file.stat().st_size:
-            file.unlink()
+    delete_empty_files(slave)
     return found
 
 

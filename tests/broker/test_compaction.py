@@ -1,14 +1,17 @@
-"""A replacement of compacted files that did not finish: after `recover` a whole broker starts and loads the compacted topic."""
+"""Compacted topics after `recover`: a whole broker starts, loads them, and serves the newest value of each key."""
 
 from __future__ import annotations
 
+import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.broker.busy import SIZES, BusyBroker, delete_empty_files
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.whole_start import Asked, start
+from tests.broker.whole_start import Asked, require_broker, start
 from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.stores import content
@@ -73,3 +76,52 @@ def test_a_broker_serves_what_was_written_again(tmp_path: Path) -> None:
         served[name] = {queue: list(messages.items()) for queue, messages in one.queues.items() if queue[0] == "compact"}
     assert sum(len(messages) for messages in served["whole"].values()) == 250
     assert served["damaged"] == served["whole"]
+
+
+def bits(root: Path) -> None:
+    """Flips a bit of every file of the compacted logs and their queues but two."""
+    chance = random.Random(7)
+    for path in sorted(path for path in (root / "compaction").glob("compaction*/table/*/*"))[2:]:
+        data = bytearray(path.read_bytes())
+        data[chance.randrange(2000)] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+
+
+def renamed(root: Path) -> None:
+    log = min((root / "compaction" / "compactionLog" / "table" / "1").iterdir())
+    log.rename(f"{log}.delete")
+
+
+HARMS: list[Callable[[Path], object]] = [bits, renamed, lambda root: shutil.rmtree(root / "compaction")]
+TABLE = {**SIZES, "compactionScheduleInternal": "4000", "compactionMappedFileSize": "40000", "compactionCqMappedFileSize": "4600"}
+"""Compactions run all the time, on files of 41,400 bytes."""
+
+
+@pytest.mark.limited(1)
+@pytest.mark.sampled(0)  # a busy broker, then three starts, for two minutes
+@pytest.mark.parametrize("release", ["5.3.3", "5.5.1"])
+def test_the_newest_value_of_each_key_is_served(release: str, tmp_path: Path) -> None:
+    require_broker(release)
+    root = tmp_path / "store"
+    root.mkdir()
+    with BusyBroker(release, root, tmp_path / "busy", rate=200, seed=1, settings=TABLE, table=True) as broker:
+        broker.wait_for(2_500_000)
+        broker.kill()
+    options = [f"--set={name}={value}" for name, value in TABLE.items()]
+    rows = [one for one in rmqstore("dump", root, "--topic", "table", "--json", *options).objects if one["type"] == "message"]
+    newest = {(one["queue_id"], one["keys"]): one["body_crc"] for one in sorted(rows, key=lambda one: int(one["queue_offset"]))}
+    assert len(newest) > 100
+    delete_empty_files(root)
+    found = rmqstore("verify", root, "--json", *options).objects
+    assert [one["code"] for one in found if one["type"] == "finding" and one["severity"] == "error"] == []
+
+    for number, harm in enumerate(HARMS):
+        copy = shutil.copytree(root, tmp_path / str(number))
+        harm(copy)
+        done = rmqstore("recover", copy, "--yes", "--broker-version", release, *options)
+        assert done.status == 0, done.err
+        asked = Asked(queues=[f"table/{queue}" for queue in range(3)], compacted=True)
+        one = start(release, copy, {**TABLE, "compactionScheduleInternal": "900000"}, asked, tmp_path / f"of-{number}")
+        assert one.caught_up and not one.refused
+        served = {(queue, line["keys"]): line["bodyCrc"] for (_, queue), lines in one.queues.items() for line in lines.values()}
+        assert served == newest

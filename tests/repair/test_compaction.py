@@ -138,6 +138,20 @@ def test_damage_does_not_start_a_replacement(step: str, tmp_path: Path) -> None:
     assert (root / "compaction" / "compactionLog" / "compact" / "0" / WRITTEN_AGAIN).is_file()
 
 
+def test_one_of_several_files_was_renamed(tmp_path: Path) -> None:
+    """What a compaction wrote before has names of its own, with a file of the last run between them."""
+    more = offset_to_file_name(2 * LOG_SIZE)
+    log, queue = built(2 * LOG_SIZE, range(13, 16))
+    root = laid(tmp_path, {FIRST: OLD_LOG, more: log}, {FIRST: OLD_QUEUE, more: queue})
+    before = content(root / "compaction")
+    middle = root / "compaction" / "compactionLog" / "compact" / "0" / AFTER
+    middle.rename(f"{middle}.delete")
+    assert set(of_compaction(root)) == {"RMQ-CM-NAME", "RMQ-CM-MISMATCH"}
+    assert rmqstore("recover", root, "--yes", *stores.case(STORE).set_options(root)).status == 0
+    assert of_compaction(root) == []
+    assert content(root / "compaction") == before
+
+
 def test_files_that_fit_in_no_way_stay(tmp_path: Path) -> None:
     root = laid(tmp_path, {RENAMED: OLD_LOG}, {offset_to_file_name(2 * LOG_SIZE): OLD_QUEUE})
     before = content(root / "compaction")

@@ -55,6 +55,11 @@ class _Side:
         return self.files if not self.old else {**{start: file for start, file in self.files.items() if start > max(self.old)}, **self.old}
 
     @property
+    def every(self) -> Files:
+        """All of them: the files before a replacement of which some were renamed, in no order."""
+        return {**self.files, **self.old}
+
+    @property
     def after(self) -> Files:
         """The files after it: the new ones, and the last one, which is never replaced."""
         if self.old:
@@ -92,7 +97,7 @@ def plan_replacements(planning: Planning, store: Store) -> frozenset[QueueKey]:
 
 
 def _chosen(log: _Side, queue: _Side) -> tuple[Files, Files] | None:
-    ways = [(log.files, queue.files), (log.before, queue.before), (log.after, queue.after)]
+    ways = [(log.files, queue.files), (log.before, queue.before), (log.after, queue.after), (log.every, queue.every)]
     fitting = [(of_log, of_queue) for of_log, of_queue in ways if of_log and of_log.keys() == of_queue.keys()]
     return min(fitting, key=lambda way: _faults(log.with_files(way[0]), queue.with_files(way[1])), default=None)
 

@@ -24,7 +24,7 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
  * A name server, a broker, a producer that sends without an end and a consumer, in this JVM: plain messages, delayed and
- * timed ones, with keys and without. argv: a file with the job as JSON, a file for the acknowledged messages, one JSON
+ * timed ones, with keys and without, and if the job says `table`, rows of a compacted topic. argv: a file with the job as JSON, a file for the acknowledged messages, one JSON
  * line each. Ends cleanly when its input ends, or by SIGKILL.
  */
 public final class Busy {
@@ -37,6 +37,9 @@ public final class Busy {
     private static final int TIMEOUT_MILLIS = 20_000;
     private static final int MOST_REFUSED = 200;
     private static final long NANOS = 1_000_000_000L;
+    private static final String TABLE = "table";
+    private static final int ROWS = 40;
+    private static final int LONGEST_ROW = 200;
     private static final List<String> TOPICS = List.of("orders", "events", Sends.DELAYED_TOPIC);
     private static final int QUEUES = 3;
 
@@ -59,7 +62,10 @@ public final class Busy {
         String nameServer = Whole.nameServer(job);
         try (Wire broker = new Wire(controller.getBrokerAddr())) {
             for (String topic : TOPICS) {
-                new Pulls(broker, false, line -> { }).makeKnown(topic, QUEUES);
+                new Pulls(broker, false, line -> { }).makeKnown(topic, QUEUES, "");
+            }
+            if (job.flag(TABLE)) {
+                new Pulls(broker, false, line -> { }).makeKnown(TABLE, QUEUES, "+cleanup.policy=COMPACTION");
             }
         }
         DefaultMQPushConsumer consumer = consumer(nameServer);
@@ -70,6 +76,9 @@ public final class Busy {
         producer.start();
         for (String topic : TOPICS) {
             Sends.eventually(() -> producer.fetchPublishMessageQueues(topic));
+        }
+        if (job.flag(TABLE)) {
+            Sends.eventually(() -> producer.fetchPublishMessageQueues(TABLE));
         }
         Thread sender = new Thread(() -> send(producer, job, acknowledged), "sender");
         sender.setDaemon(true);
@@ -107,7 +116,7 @@ public final class Busy {
             for (int number = 0; !Thread.currentThread().isInterrupted(); number++) {
                 SendResult sent = null;
                 try {
-                    sent = producer.send(message(number, random));
+                    sent = producer.send(job.flag(TABLE) && number % 2 == 0 ? row(random) : message(number, random));
                     refused = 0;
                 } catch (MQBrokerException | MQClientException | RemotingException e) {
                     if (++refused > MOST_REFUSED) { // a broker that just became the master refuses some
@@ -129,6 +138,13 @@ public final class Busy {
             e.printStackTrace();
             Runtime.getRuntime().halt(FAILED); // the test sees that the process is gone
         }
+    }
+
+    /** A new value of one of the keys. */
+    private static Message row(Random random) {
+        byte[] value = new byte[1 + random.nextInt(LONGEST_ROW)];
+        random.nextBytes(value);
+        return new Message(TABLE, "tag", "row-" + random.nextInt(ROWS), value);
     }
 
     private static Message message(int number, Random random) {

@@ -72,7 +72,7 @@ final class Pulls {
                 continue;
             }
             if (!topics.containsKey(topic) && !topic.startsWith("%LMQ%")) {
-                makeKnown(topic, ((TreeSet<Integer>) of.getValue()).last() + 1);
+                makeKnown(topic, ((TreeSet<Integer>) of.getValue()).last() + 1, "");
             }
             for (int id : of.getValue()) {
                 queue(topic, id);
@@ -81,9 +81,10 @@ final class Pulls {
     }
 
     /** A store that never had a whole broker has queues and no configuration. */
-    void makeKnown(String topic, int queues) throws Exception {
+    void makeKnown(String topic, int queues, String attributes) throws Exception {
         broker.demand(Wire.UPDATE_TOPIC, "topic", topic, "defaultTopic", "TBW102", "readQueueNums", queues, "writeQueueNums", queues,
-            "perm", 6, "topicFilterType", "SINGLE_TAG", "topicSysFlag", 0, "order", false);
+            "perm", 6, "topicFilterType", "SINGLE_TAG", "topicSysFlag", 0, "order", false,
+            "attributes", attributes);
     }
 
     private void queue(String topic, int id) throws Exception {

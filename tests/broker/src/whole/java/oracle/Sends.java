@@ -55,7 +55,7 @@ final class Sends {
     /** Messages that fall due after so many seconds each, or by delay levels; their topic is made if it is not there. */
     static void delayed(String nameServer, Pulls pulls, List<?> seconds, List<?> levels, Consumer<Map<String, Object>> lines)
         throws Exception {
-        pulls.makeKnown(DELAYED_TOPIC, 1);
+        pulls.makeKnown(DELAYED_TOPIC, 1, "");
         Sends sends = new Sends(nameServer, lines);
         sends.producer.start();
         eventually(() -> sends.producer.fetchPublishMessageQueues(DELAYED_TOPIC));

@@ -147,6 +147,9 @@ class Profile:
     rocksdb_config_read_whole: bool = False
     """A topic, group or offset that cannot be read from a RocksDB configuration (v1) ends the broker; without it the rest is lost."""
 
+    message_database: bool = False
+    """`rocksdbstore` exists, with index, timed messages and transactions where settings put them there."""
+
     # index (queues §6)
     counts_used_slots: bool = False
     """hashSlotCount counts the slots in use; without it the items."""
@@ -242,7 +245,7 @@ def _table() -> tuple[Profile, ...]:
         failed_load_stops_store=True,
         deletes_unreadable_config=True,
     )
-    change("5.4.0", "5.4.0", limits_search=True, indexes_tags=True, breaks_empty_table=True)
+    change("5.4.0", "5.4.0", limits_search=True, message_database=True, indexes_tags=True, breaks_empty_table=True)
     change(
         "5.5.0",
         "5.5.0",

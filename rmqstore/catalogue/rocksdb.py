@@ -177,7 +177,8 @@ ENTRIES = (
         broker={
             R5X: "5.4.0 and later log `MessageRocksDBStorage init error` and start; if one of the features is on, its data is missing.",
         },
-        mend="If the feature is on, pass the setting (`--broker-conf`), and restore the directory from a copy. Otherwise nothing.",
+        mend="If one of the first three is on, pass it (`--broker-conf`): `rmqstore recover STORE` builds `rocksdbstore` from the log. "
+        "Restore `kvStore` from a copy if it is used. Otherwise nothing.",
     ),
     Entry(
         "RMQ-RD-TIMER",
@@ -187,8 +188,8 @@ ENTRIES = (
         "unique key and the place of its record, and up to where the queue of rmq_sys_wheel_timer was read. An entry names no such record, "
         "or a message that was read has no entry and was not delivered.",
         broker={R5X: "The message is skipped without a word, and is never delivered."},
-        mend="The messages are in the log: `rmqstore query STORE --physical-offset` shows them. With timerRocksDBEnable off and timercheck "
-        "set back, a start reads them from the queue again; those delivered before come again, too.",
+        mend="With the broker stopped: `rmqstore recover STORE` with the broker's settings builds the database from the log, so that each "
+        "message that waits is delivered once.",
     ),
     Entry(
         "RMQ-RD-INDEX",
@@ -198,8 +199,19 @@ ENTRIES = (
         "and the tag of each message with a unique key, from the first message of an entry to the one that `lastOffsetPy` names. Entries "
         "are missing there, or name no message with this key.",
         broker={R5X: "Queries by key or message id miss the message, or find another one; consuming is not affected."},
-        mend="`rmqstore query STORE --key KEY --scan` searches the log itself. With the broker stopped, move `rocksdbstore` away if only "
-        "the index is kept in it: a start with `abort` indexes the files of the log that it reads.",
+        mend="`rmqstore query STORE --key KEY --scan` searches the log itself. With the broker stopped, `rmqstore recover STORE` with "
+        "the broker's settings builds the index from the log.",
+    ),
+    Entry(
+        "RMQ-RD-TRANS",
+        ERROR,
+        "open transactions in RocksDB contradict the log",
+        meaning="With transRocksDBEnable and transWriteOriginTransHalfEnable=false (5.4.0 and later) the family `trans` of rocksdbstore "
+        "has an entry for each half message without an answer, up to the one that `lastOffsetPy` names. An entry names no half message, or "
+        "one with an answer, or a half message has no entry although the producer cannot have been asked for it as often as is allowed.",
+        broker={R5X: "Without an entry the producer is not asked, and the transaction stays open; an entry without a message is dropped."},
+        mend="With the broker stopped: `rmqstore recover STORE` with the broker's settings builds the database from the log. "
+        "`rmqstore pending STORE` lists the open transactions.",
     ),
     Entry(
         "RMQ-RD-LIBRARY",

@@ -15,6 +15,7 @@ from rmqstore.formats.record import Record
 from rmqstore.listing.configured import configuration
 from rmqstore.listing.timers import timer_records
 from rmqstore.reading.entries import QueueEntry, units
+from rmqstore.reading.halves import halves_of
 from rmqstore.reading.popcheckpoints import REVIVE_TOPIC, Acknowledgement, CheckPoint, Key, parsed
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import queue_ends
@@ -62,7 +63,9 @@ def list_pending(store: Store, topic: str | None = None) -> list[PendingRow]:
     texts = configuration(store, CONSUMER_OFFSETS)
     offsets = {(one.topic, one.queue_id): one.offset for one in stored_offsets(store, texts) if one.owner in _OWNERS}
     with with_file_queues(store) as opened:
-        rows = [row for row in (*_half_messages(opened, offsets), *_popped(opened, offsets)) if topic in (None, row.topic)]
+        rows = [
+            row for row in (*_half_messages(opened, offsets), *_in_rocksdb(opened), *_popped(opened, offsets)) if topic in (None, row.topic)
+        ]
     return sorted(rows, key=lambda row: (row.time is None, row.time, row.physical_offset))
 
 
@@ -93,19 +96,30 @@ def _half_messages(store: Store, offsets: _Offsets) -> Iterator[PendingRow]:
     committed = set(_committed(store, [record for _, _, record in latest.values()]))
     for _, _, record in latest.values():
         if record.physical_offset not in committed:
-            yield PendingRow(
-                "transaction",
-                record.born_timestamp,
-                None,
-                record.properties.get(REAL_TOPIC),
-                _number(record.properties.get(REAL_QID)),
-                record.properties.get(PGROUP),
-                record.keys,
-                record.unique_key,
-                _number(record.properties.get(TRANSACTION_CHECK_TIMES)) or 0,
-                None,
-                record.physical_offset,
-            )
+            yield _open_transaction(record)
+
+
+def _in_rocksdb(store: Store) -> Iterator[PendingRow]:
+    """Yield the half messages that a broker with transRocksDBEnable has no answer for in the log."""
+    for half in halves_of(store).open.values():
+        record = record_at(store.message_log, half.physical_offset)
+        yield _lost("transaction", half.physical_offset) if record is None else _open_transaction(record)
+
+
+def _open_transaction(record: Record) -> PendingRow:
+    return PendingRow(
+        "transaction",
+        record.born_timestamp,
+        None,
+        record.properties.get(REAL_TOPIC),
+        _number(record.properties.get(REAL_QID)),
+        record.properties.get(PGROUP),
+        record.keys,
+        record.unique_key,
+        _number(record.properties.get(TRANSACTION_CHECK_TIMES)) or 0,
+        None,
+        record.physical_offset,
+    )
 
 
 def _ended(store: Store, offsets: _Offsets) -> Iterator[tuple[int, int]]:

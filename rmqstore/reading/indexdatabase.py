@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rmqstore.errors import UnreadableError
+from rmqstore.formats.properties import KEYS, TAGS, UNIQ_KEY
 from rmqstore.reading.messagedatabase import message_database
 from rmqstore.store.rocksdb.library import linked
 from rmqstore.store.rocksdb.streams import RECOVERY, exactly, output_of
@@ -15,6 +16,7 @@ from rmqstore.store.root import Store
 MOST_TOPICS = 500
 """Topics of a lookup; their names are words of a command line."""
 HOUR = 3_600_000
+FAMILY = "default"
 _CHILD = "rmqstore.store.rocksdb.indexed"
 _LONG = struct.Struct(">q")
 
@@ -58,3 +60,27 @@ def last_indexed(store: Store) -> int | None:
     except UnreadableError:
         return None
     return None if answer is None else answer.last
+
+
+def index_pairs(topic: str, properties: Mapping[str, str], physical_offset: int, store_timestamp: int) -> list[tuple[bytes, bytes]]:
+    """Return the entries of a message, none if it has no unique key: for that, for each key, and for the tag.
+
+    The source is the sheet of the newer releases, §5.2. Brokers leave out messages that were rolled back.
+    """
+    unique = properties.get(UNIQ_KEY)
+    if not unique:
+        return []
+    texts = {f"@{topic}@U@{unique}@"}
+    texts |= {f"@{topic}@K@{key}@{unique}@" for key in properties.get(KEYS, "").split(" ") if key}
+    if properties.get(TAGS):
+        texts.add(f"@{topic}@T@{properties[TAGS]}@{unique}@")
+    head, place, value = map(_LONG.pack, (store_timestamp // HOUR * HOUR, physical_offset, store_timestamp))
+    return [(head + text.encode("utf-8", "surrogateescape") + place, value) for text in texts]
+
+
+def offset_of(key: bytes) -> int | None:
+    """Return the physical offset in the key of an entry, None for a key of another form."""
+    if len(key) <= 2 * _LONG.size or key[_LONG.size : _LONG.size + 1] != b"@":
+        return None
+    offset: int = _LONG.unpack_from(key, len(key) - _LONG.size)[0]
+    return offset

@@ -30,7 +30,7 @@ class TimelineEntry:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The column family. `scanned`: the next queue offset of the timer's topic, `delivered`: all due by then (ms) were delivered.
+    """The column family. `scanned`: the next queue offset of the timer's topic, `delivered`: all due before then (ms) were delivered [R].
 
     Both are None where the broker did not write them. Delivered entries stay for a while. `odd`: entries of another form.
     """
@@ -43,7 +43,7 @@ class Timeline:
     @property
     def pending(self) -> list[TimelineEntry]:
         """Return the messages that were not delivered, by time."""
-        return [entry for entry in self.entries if self.delivered is None or entry.due > self.delivered]
+        return [entry for entry in self.entries if self.delivered is None or entry.due >= self.delivered]
 
 
 def may_have_timeline(store: Store) -> bool:

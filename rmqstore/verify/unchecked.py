@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
+from rmqstore.reading.halves import FAMILY as TRANSACTIONS
+from rmqstore.reading.indexdatabase import FAMILY as INDEX
 from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
@@ -17,15 +19,11 @@ from rmqstore.store.rocksdb.databases import DatabaseUse, databases
 from rmqstore.store.rocksdb.library import probe
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
-from rmqstore.verify.index.database import FAMILY as INDEX
 from rmqstore.verify.index.database import MOST_ENTRIES, is_compared
 from rmqstore.verify.parts.compacted import queues_of_logs
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, State, in_rocksdb, texts_in_database
 from rmqstore.verify.tiered import check as tiered
 from rmqstore.wording import counted
-
-TRANSACTIONS = "trans"
-"""Column family of open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +94,8 @@ def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
         yield NotChecked("the index in rocksdbstore/", _why(context, "compared with a DLedger log"))
     elif context.options.wants("index") and not is_compared(entries.get(INDEX, 0)):
         yield NotChecked("the index in rocksdbstore/", f"it has {entries[INDEX]} entries; up to {MOST_ENTRIES} are compared with the log")
-    if entries.get(TRANSACTIONS):
-        yield NotChecked("transactions in rocksdbstore/", _why(context, "compared with half messages"))
+    if entries.get(TRANSACTIONS) and context.store.dledger is not None:
+        yield NotChecked("transactions in rocksdbstore/", _why(context, "compared with a DLedger log"))
 
 
 def _pop_consumption(context: Context) -> Iterator[NotChecked]:

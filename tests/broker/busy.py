@@ -49,14 +49,15 @@ class BusyBroker:
         settings: Mapping[str, str] = SIZES,
         name_server: int | None = None,
         table: bool = False,
+        transactions: bool = False,
     ) -> None:
         """`rate` messages per second at most; `name_server`: port of one that runs, or None; `table`: every second message is a row of the
-        compacted topic `table`. Raises NotServed, JarsMissing."""
+        compacted topic `table`; `transactions`: every fifth comes with a transaction. Raises NotServed, JarsMissing."""
         self.root = root
         self._scratch = scratch
         self._acknowledged = scratch / "acknowledged"
         joins = {} if name_server is None else {"joins": True, "nameServerPort": name_server}
-        job = {**configured(root, settings, scratch), "rate": rate, "seed": seed, "table": table, **joins}
+        job = {**configured(root, settings, scratch), "rate": rate, "seed": seed, "table": table, "transactions": transactions, **joins}
         (scratch / "job.json").write_text(json.dumps(job))
         words = whole_command(
             release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), str(self._acknowledged), program="oracle.Busy"

@@ -61,15 +61,6 @@ def test_a_store_of_a_broker_has_no_finding(name: str, tmp_path: Path) -> None:
     assert run.objects[-1]["errors"] == 0
 
 
-def test_what_was_not_read_is_named(tmp_path: Path) -> None:
-    root = unpacked("clean", tmp_path)
-    last = rmqstore("verify", root, *OPTIONS, "--format", "json").objects[-1]
-    assert last["not_checked"] == []
-    changed(root, {(4711).to_bytes(8, "big") + b"@orders@ID": bytes(8)}, "trans")
-    last = rmqstore("verify", root, *OPTIONS, "--format", "json").objects[-1]
-    assert [one["area"] for one in last["not_checked"]] == ["transactions in rocksdbstore/"]
-
-
 def test_only_messages_that_wait_are_listed(tmp_path: Path) -> None:
     """Entries of delivered messages stay in the database; until 0.2.0 the whole queue of the timer was listed as overdue."""
     root = unpacked("clean", tmp_path)

@@ -21,15 +21,18 @@ from rmqstore.doctor.checks.sample import WHOLE
 from rmqstore.formats import timer
 from rmqstore.formats.naming import TIMER_TOPIC, is_broker_topic
 from rmqstore.prediction.outcome import QueueState
+from rmqstore.reading.messagedatabase import message_database
 from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
+from rmqstore.verify.parts import halves
 from rmqstore.verify.parts.compacted import ENTRY, MISSING, RECORD, compacted_faults, data_bytes, is_compacted
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, has_no_configuration
 from rmqstore.verify.parts.config import State as Loaded
+from rmqstore.verify.timer import timeline
 from rmqstore.verify.timer.enqueued import entered_again, never_delivered
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timer.log import Mask
@@ -170,6 +173,9 @@ def _timer(context: Context, queues: Queues) -> Iterator[Found]:
     elif state is not None and (again := _entered_again(context, files, state)):
         text = f"up to {counted(again, 'timed message')} delivered again: the queue offset in timercheck is {_cursor(files)}"
         yield from _timer_found(context, files.check_path, text, Harm.REPEATED, again)
+    elif not files.log.queue.files and (again := timeline.entered_again(context, _cursor(files))):
+        text = f"up to {counted(again, 'timed message')} delivered again: RocksDB does not have how far the timer read its queue"
+        yield from _timer_found(context, context.store.path_of(PartKind.ROCKSDBSTORE), text, Harm.REPEATED, again)
     elif files.slots is not None:
         yield from _wrong_read_time(context, files, files.slots)
     yield from _pending(context, files)
@@ -343,11 +349,21 @@ def _compacted_content(context: Context) -> Iterator[Found]:
             )
 
 
-def _databases(context: Context) -> Iterator[Effect]:
+def _databases(context: Context) -> Iterator[Found]:
     """Report data in `rocksdbstore`, which in 5.4.0 and later is empty unless timer, transactions or index are kept in it."""
     path = context.store.root / PartKind.ROCKSDBSTORE
-    if path.is_dir() and any(_is_data(entry) for entry in list_directory(path)):
+    if not path.is_dir() or not any(_is_data(entry) for entry in list_directory(path)):
+        return
+    if context.store.dledger is not None or message_database(context.store) is None:
         yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
+        return
+    for check, area, what in ((timeline.check, Area.DELAYED, "timed message"), (halves.check, Area.TRANSACTIONS, "transaction")):
+        found = list(check(context))
+        yield from found
+        count = sum(finding.count or 1 for finding in found)
+        if found:
+            text = f"{counted(count, what)} in {path.name} {'contradicts' if count == 1 else 'contradict'} the log"
+            yield Effect(area, State.LOSES, text, Harm.LOST, count)
 
 
 def _is_data(entry: Entry) -> bool:

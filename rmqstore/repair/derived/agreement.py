@@ -1,4 +1,4 @@
-"""Agreement of everything that is derived from the log with a future log: queues, index, timer, checkpoint, then `abort`."""
+"""Agreement of everything that is derived from the log with a future log: queues, index, timer, transactions, checkpoint, then `abort`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rmqstore.repair.derived.rescue.sources import ConfigCopy
 from rmqstore.repair.derived.settings_evidence import note_on_log
 from rmqstore.repair.derived.timer.plan import plan_timer
 from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.rocksdb.messages import plan_messages
 from rmqstore.repair.rocksdb.plan import plan_new_database
 from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.store.root import Store
@@ -47,6 +48,7 @@ def plan_derived(
     ends = queues.plan(builder, rebuilt.queues)
     index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
+    plan_messages(planning, store, log, judgement)
     plan_configuration(builder, store, FutureQueues(log, ends, EndsOfQueues(store)), restores=complete, copies=copies)
     database = queues.database
     plan_checkpoint(builder, store, profile, log, index_full_until, database)  # which depends on whether anything else changes

@@ -38,7 +38,8 @@ _TREE_NAMES = frozenset(tree.value for tree in QUEUE_TREES)
 class Judgement:
     """Findings on a store. `log`: what the commit log holds; `queues` and `index` (by file name): findings that ask for a repair; `absent`:
     queues of the log that have no files, maybe on purpose; `coverage`: findings about keys of the log that are in no index file;
-    `exchanged`: queue files that hold units of another place; `database`: findings on entries of the queues in RocksDB.
+    `exchanged`: queue files that hold units of another place; `database`: findings on entries of the queues in RocksDB;
+    `index_database`: those on the index there.
     """
 
     log: LogFacts
@@ -48,6 +49,7 @@ class Judgement:
     coverage: list[Finding] = field(default_factory=list)
     exchanged: dict[Path, Held] = field(default_factory=dict)
     database: list[Finding] = field(default_factory=list)
+    index_database: list[Finding] = field(default_factory=list)
 
 
 def no_record() -> RefusedError:
@@ -95,6 +97,8 @@ def _enter(judgement: Judgement, finding: Finding, *, light_queues_were_filled: 
         judgement.queues[key].append(finding)
     elif finding.code in _OF_DATABASE:
         judgement.database.append(finding)
+    elif finding.code == "RMQ-RD-INDEX":
+        judgement.index_database.append(finding)
     elif finding.code.startswith("RMQ-IX-"):
         if finding.code in ("RMQ-IX-INCOMPLETE", "RMQ-IX-BEHIND"):
             judgement.coverage.append(finding)

@@ -28,6 +28,7 @@ _PHASES: Mapping[PartKind, Phase] = {
     PartKind.INDEX: Phase.INDEX,
     PartKind.TIMERLOG: Phase.TIMER,
     PartKind.TIMERWHEEL: Phase.TIMER,
+    PartKind.ROCKSDBSTORE: Phase.TIMER,
     PartKind.COMMITLOG: Phase.COMMITLOG,
     PartKind.EPOCH: Phase.EPOCH,
     PartKind.CHECKPOINT: Phase.CHECKPOINT,

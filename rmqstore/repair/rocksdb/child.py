@@ -1,9 +1,10 @@
-"""A process that makes a database of queues, so that a crash of the library ends this process alone.
+"""A process that makes a database, so that a crash of the library ends this process alone.
 
-`python -m rmqstore.repair.rocksdb.child DIRECTORY` reads from standard input, numbers big-endian: for each offset `L`, key and value, each
-with its length (4 bytes) before it; for each queue `Q` and its prefix, as `rmqstore.store.rocksdb.entries` prints it, and then its entries
-`E`, their number (4 bytes), and for each the queue offset (8 bytes) and the value (28 bytes); `.` at the end. Every broker opens what
-comes of that: tables of format version 5 without compression (fact sheet queues §8.1).
+`python -m rmqstore.repair.rocksdb.child DIRECTORY FAMILY…` reads from standard input, numbers big-endian: `F` and the number of a family
+(4 bytes), into which goes what follows; for each entry `L`, key and value, each with its length (4 bytes) before it; for each queue `Q`
+and its prefix, as `rmqstore.store.rocksdb.entries` prints it, and then its entries `E`, their number (4 bytes), and for each the queue
+offset (8 bytes) and the value (28 bytes); `.` at the end. Every broker opens what comes of that: tables of format version 5 without
+compression (fact sheet queues §8.1).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import IO
 
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
 
-from rmqstore.store.rocksdb.databases import OFFSETS
-from rmqstore.store.rocksdb.entries import ENTRIES, VALUE_SIZE
+from rmqstore.store.rocksdb.entries import VALUE_SIZE
 from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE
 from rmqstore.store.rocksdb.streams import exactly, prefixed
 
 _FORMAT_VERSION = 5
+_TOGETHER = 1 << 12
+"""Entries of a write."""
 
 
 def main() -> None:
@@ -27,30 +29,36 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    _write(sys.argv[1], sys.stdin.buffer)
+    _write(sys.argv[1], sys.argv[2:], sys.stdin.buffer)
 
 
-def _write(directory: str, source: IO[bytes]) -> None:
-    families = {ENTRIES: _options(), OFFSETS: _options()}
-    database = Rdict(directory, _options(), column_families=families)
-    entries, offsets = database.get_column_family_handle(ENTRIES), database.get_column_family_handle(OFFSETS)
+def _write(directory: str, names: list[str], source: IO[bytes]) -> None:
+    database = Rdict(directory, _options(), column_families={name: _options() for name in names})
+    handles = [database.get_column_family_handle(name) for name in names]
     how = WriteOptions()
     how.disable_wal = True  # type: ignore[method-assign,assignment]  # an attribute, whatever the stubs say
-    queue = b""
+    queue, family, batch, waiting = b"", handles[0], WriteBatch(raw_mode=True), 0
     while (kind := exactly(source, 1)) != b".":
-        batch = WriteBatch(raw_mode=True)
-        if kind == b"L":
-            batch.put(prefixed(source), prefixed(source), offsets)
+        if kind == b"F":
+            family = handles[int.from_bytes(exactly(source, LENGTH), "big")]
         elif kind == b"Q":
             queue = prefixed(source)
+        elif kind == b"L":
+            batch.put(prefixed(source), prefixed(source), family)
+            waiting += 1
         else:
-            for _ in range(int.from_bytes(exactly(source, LENGTH), "big")):
-                batch.put(queue + exactly(source, OFFSET_SIZE), exactly(source, VALUE_SIZE), entries)
-        database.write(batch, how)
-    for name in families:
-        family = database.get_column_family(name)
-        family.flush()
-        del family
+            count = int.from_bytes(exactly(source, LENGTH), "big")
+            for _ in range(count):
+                batch.put(queue + exactly(source, OFFSET_SIZE), exactly(source, VALUE_SIZE), family)
+            waiting += count
+        if waiting >= _TOGETHER:
+            database.write(batch, how)
+            batch, waiting = WriteBatch(raw_mode=True), 0
+    database.write(batch, how)
+    for name in names:
+        written = database.get_column_family(name)
+        written.flush()
+        del written
     database.close()
 
 

@@ -1,4 +1,4 @@
-"""A new database of queues with the entries of staged queue files, as brokers of 5.2.0 and later write it.
+"""New databases, and one of queues with the entries of staged queue files, as brokers of 5.2.0 and later write it.
 
 Formats: fact sheet queues §8.2, §8.3. An entry has the store time of its record, which queue files do not have; it is read from the log.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
@@ -26,13 +26,15 @@ from rmqstore.scan.columns import integer_columns
 from rmqstore.scan.kernels.offsets import BORN_HOST, BORN_HOST_V6, HOST_V4_WIDTH, HOST_V6_WIDTH, SYS_FLAG
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.rocksdb.databases import REACHED_KEY
+from rmqstore.store.rocksdb.databases import ENTRIES, OFFSETS, REACHED_KEY
 from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE, with_length
 from rmqstore.store.window import Window, map_window
 from rmqstore.verify.queues.spans import QueueKey
 
 _VALUE = integer_columns(QUEUE_ENTRY)
 _ENTRY = np.dtype([("queue_offset", ">i8"), ("value", _VALUE)])
+_OFFSETS, _ENTRIES = 0, 1
+"""Numbers of the families."""
 _TOGETHER = 1 << 14
 """Entries of a piece."""
 _OPEN_FILES = 16
@@ -40,26 +42,20 @@ _NOT_NEEDED = ("LOG", "LOCK", "rocksdict-config")
 """Beginnings of the names of files that a broker does not need to open the database."""
 
 
-def made_database(
-    staging: Staging,
-    log: FutureLog,
-    queues: Mapping[QueueKey, RebuiltQueue],
-    made: Mapping[str, StagedFile],
-    emptied: Mapping[QueueKey, int],
-) -> dict[str, StagedFile]:
-    """Return the files of a new database by name.
+def made_database(staging: Staging, families: Sequence[str], send: Callable[[IO[bytes]], None]) -> dict[str, StagedFile]:
+    """Return the files of a new database by name; `send` writes its entries as `rmqstore.repair.rocksdb.child` reads them.
 
-    `made` are the files of `queues`, which have no ext files; `emptied`: next queue offsets of queues without a record in the log.
-    Raises UnreadableError, StoreChangedError, OSError, RmqstoreError where the library fails.
+    Raises what `send` raises, OSError, RmqstoreError where the library fails.
     """
     with staging.attempts() as directory:
-        command = [sys.executable, "-m", "rmqstore.repair.rocksdb.child", str(directory)]
+        command = [sys.executable, "-m", "rmqstore.repair.rocksdb.child", str(directory), *families]
         with subprocess.Popen(
             command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as child:
             assert child.stdin is not None and child.stderr is not None
             try:
-                _send(child.stdin, log, queues, made, emptied)
+                send(child.stdin)
+                child.stdin.write(b".")
                 child.stdin.close()
             except BrokenPipeError:
                 pass
@@ -73,6 +69,31 @@ def made_database(
         return {path.name: staging.adopt(StagedFile(path, path.name, path.stat().st_size)) for path in files}
 
 
+def send_family(target: IO[bytes], number: int) -> None:
+    """Send that what follows goes into the family of this number."""
+    target.write(b"F" + number.to_bytes(LENGTH, "big"))
+
+
+def send_pair(target: IO[bytes], key: bytes, value: bytes) -> None:
+    """Send an entry."""
+    target.write(b"L" + with_length(key) + with_length(value))
+
+
+def queue_database(
+    staging: Staging,
+    log: FutureLog,
+    queues: Mapping[QueueKey, RebuiltQueue],
+    made: Mapping[str, StagedFile],
+    emptied: Mapping[QueueKey, int],
+) -> dict[str, StagedFile]:
+    """Return the files of a new database of queues by name.
+
+    `made` are the files of `queues`, which have no ext files; `emptied`: next queue offsets of queues without a record in the log.
+    Raises UnreadableError, StoreChangedError, OSError, RmqstoreError where the library fails.
+    """
+    return made_database(staging, (OFFSETS, ENTRIES), lambda target: _send(target, log, queues, made, emptied))
+
+
 def _send(
     target: IO[bytes],
     log: FutureLog,
@@ -81,9 +102,11 @@ def _send(
     emptied: Mapping[QueueKey, int],
 ) -> None:
     times = _StoreTimes(log)
-    target.write(b"L" + with_length(REACHED_KEY) + with_length(log.end_offset.to_bytes(OFFSET_SIZE, "big")))
+    send_family(target, _OFFSETS)
+    send_pair(target, REACHED_KEY, log.end_offset.to_bytes(OFFSET_SIZE, "big"))
     for key, queue in sorted(queues.items()):
         first = last = None
+        send_family(target, _ENTRIES)
         target.write(b"Q" + with_length(_prefix(key)))
         for offsets, units in _units(queue, made):
             entries = np.empty(len(units), _ENTRY)
@@ -94,13 +117,13 @@ def _send(
             target.write(b"E" + len(entries).to_bytes(LENGTH, "big") + entries.tobytes())
             first = entries[0] if first is None else first
             last = entries[-1]
+        send_family(target, _OFFSETS)
         if first is not None and last is not None:
             _send_end(target, key, b"min", int(first["value"]["physical_offset"]), int(first["queue_offset"]))
             _send_end(target, key, b"max", int(last["value"]["physical_offset"]), int(last["queue_offset"]))
     for key, end in sorted(emptied.items()):
         _send_end(target, key, b"min", 0, end)
         _send_end(target, key, b"max", 0, end - 1)
-    target.write(b".")
 
 
 def _prefix(key: QueueKey) -> bytes:
@@ -113,7 +136,7 @@ def _send_end(target: IO[bytes], key: QueueKey, kind: bytes, physical_offset: in
     topic = key[0].encode("utf-8", "surrogateescape")
     name = QUEUE_END_KEY.build({"length": len(topic), "topic": topic, "kind": kind, "queue_id": key[1]})
     value = QUEUE_END.build({"physical_offset": physical_offset, "queue_offset": queue_offset})
-    target.write(b"L" + with_length(name) + with_length(value))
+    send_pair(target, name, value)
 
 
 def _units(queue: RebuiltQueue, made: Mapping[str, StagedFile]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]]:

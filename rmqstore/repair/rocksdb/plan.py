@@ -10,7 +10,7 @@ from rmqstore.rebuild.settings import Mode
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.rebuild import rebuild_derived
 from rmqstore.repair.derived.requests import Planning, QueueRequest
-from rmqstore.repair.rocksdb.database import made_database
+from rmqstore.repair.rocksdb.database import queue_database
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
@@ -105,7 +105,7 @@ def _plan(planning: Planning, store: Store, ends: Mapping[QueueKey, int]) -> Non
     queues = {(queue.topic, queue.queue_id): queue for queue in result.queues}
     emptied = {key: end for key, end in ends.items() if end and key not in queues}
     directory = store.path_of(PartKind.CONSUMEQUEUE)
-    for name, staged in made_database(planning.staging, log, queues, made, emptied).items():
+    for name, staged in queue_database(planning.staging, log, queues, made, emptied).items():
         builder.create(directory / name, staged, reason="a database with the entries of the queues")
     entries = sum(queue.end_offset - queue.first_offset for queue in queues.values())
     builder.note(f"The database has {counted(len(queues) + len(emptied), 'queue')} with {entries} entries.")

@@ -35,6 +35,8 @@ class DatabaseUse(StrEnum):
     POP = "pop consumption"
 
 
+ENTRIES = "default"
+"""The column family of the queues that holds their entries."""
 OFFSETS = "offset"
 """The column family of the queues that holds their first and last offsets; a load reads it."""
 _REACHED = b"CHECKPOINT_TOPIC"
@@ -141,9 +143,9 @@ def is_needed(store: _Store, database: Database) -> bool:
     config = store.config
     match database.use:
         case DatabaseUse.MESSAGES | DatabaseUse.POP:
-            return any(_is_on(config.explicit(name)) for name in _SWITCHES[database.use])
+            return any(is_on(config.explicit(name)) for name in _SWITCHES[database.use])
         case DatabaseUse.QUEUES:
-            return config.explicit("storeType") in (None, ROCKSDB_STORE) or _is_on(config.explicit("rocksdbCQDoubleWriteEnable"))
+            return config.explicit("storeType") in (None, ROCKSDB_STORE) or is_on(config.explicit("rocksdbCQDoubleWriteEnable"))
         case DatabaseUse.CONFIGURATION if database.directory.name == V2:
             return config.explicit("configManagerVersion") in (None, "v2")
         case DatabaseUse.CONFIGURATION:
@@ -156,5 +158,6 @@ def searched_files(store: _Store) -> int:
     return configured if configured > 0 else BrokerConfig().integer("commitLogRecoverMaxNum")
 
 
-def _is_on(setting: str | None) -> bool:
+def is_on(setting: str | None) -> bool:
+    """Return whether a setting is true, as brokers read it."""
     return setting is not None and setting.strip().lower() == "true"

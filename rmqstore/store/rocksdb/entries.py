@@ -15,10 +15,9 @@ from rocksdict import Rdict
 
 from rmqstore.formats.rocksdb import QUEUE_END, QUEUE_ENTRY, QUEUE_KEY
 from rmqstore.store.rocksdb.child import open_families, pairs_of, restrict
-from rmqstore.store.rocksdb.databases import OFFSETS
+from rmqstore.store.rocksdb.databases import ENTRIES, OFFSETS
 from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE, with_length
 
-ENTRIES = "default"
 VALUE_SIZE, STORED_SIZE = QUEUE_ENTRY.sizeof(), QUEUE_END.sizeof()
 _SHORTEST_KEY = len(QUEUE_KEY.build({"length": 0, "topic": b"", "queue_id": 0, "queue_offset": 0}))
 _LONGEST_KEY = 1 << 16

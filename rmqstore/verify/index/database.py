@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
-from rmqstore.formats.properties import KEYS, TAGS, UNIQ_KEY
 from rmqstore.formats.rocksdb import LAST_OFFSET_KEY, LAST_TIME_KEY
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.reading.indexdatabase import HOUR
+from rmqstore.reading.indexdatabase import FAMILY, index_pairs, offset_of
 from rmqstore.reading.messagedatabase import message_database
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.parts import PartKind
@@ -24,7 +23,6 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.wording import counted
 
-FAMILY = "default"
 MOST_ENTRIES = 20_000_000
 """Entries of an index that is compared: their hashes are in memory, 8 bytes each."""
 _CODE = "RMQ-RD-INDEX"
@@ -98,11 +96,11 @@ def _read(database: Database, min_offset: int) -> _Index | None:
         key, value = pair
         if key == LAST_OFFSET_KEY and len(value) == _LONG:
             last = int.from_bytes(value, "big", signed=True)
-        elif key != LAST_TIME_KEY and (len(key) <= 2 * _LONG or len(value) != _LONG or key[_LONG : _LONG + 1] != b"@"):
-            odd += 1
         elif key != LAST_TIME_KEY:
-            offset = int.from_bytes(key[-_LONG:], "big", signed=True)
-            if offset >= min_offset:  # entries of expired files stay for a while
+            offset = offset_of(key) if len(value) == _LONG else None
+            if offset is None:
+                odd += 1
+            elif offset >= min_offset:  # entries of expired files stay for a while
                 first, reach = offset if first < 0 else min(first, offset), max(reach, offset)
                 hashes.append(hash(key + value))
                 if not is_compared(len(hashes)):
@@ -125,24 +123,11 @@ def _expected(context: Context, index: _Index) -> Iterator[tuple[npt.NDArray[np.
             places, hashes = array("q"), array("q")
             for row in np.flatnonzero(wanted).tolist():
                 offset, time = int(records["position"][row]), int(records["store_timestamp"][row])
-                head, place, value = (number.to_bytes(_LONG, "big", signed=True) for number in (time // HOUR * HOUR, offset, time))
-                for key in _keys(scanner.topic(int(records["topic"][row])), batch.properties(row)):
+                for key, value in index_pairs(scanner.topic(int(records["topic"][row])), batch.properties(row), offset, time):
                     places.append(offset)
-                    hashes.append(hash(head + key + place + value))
+                    hashes.append(hash(key + value))
             if hashes:
                 yield np.frombuffer(places, np.int64), np.frombuffer(hashes, np.int64)
-
-
-def _keys(topic: str, properties: dict[str, str]) -> set[bytes]:
-    """Return the texts of the keys of a message, none if it has no unique key."""
-    unique = properties.get(UNIQ_KEY)
-    if not unique:
-        return set()
-    texts = {f"@{topic}@U@{unique}@"}
-    texts |= {f"@{topic}@K@{key}@{unique}@" for key in properties.get(KEYS, "").split(" ") if key}
-    if properties.get(TAGS):
-        texts.add(f"@{topic}@T@{properties[TAGS]}@{unique}@")
-    return {text.encode("utf-8", "surrogateescape") for text in texts}
 
 
 def _strange(context: Context, path: Path, database: Database, hashes: set[int]) -> Iterator[Finding]:

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rmqstore.findings import Finding
-from rmqstore.formats.naming import HALF_TOPIC
+from rmqstore.formats.naming import HALF_TOPIC, ROCKSDB_HALF_TOPIC
 from rmqstore.scan.columns import Stop
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Context
 from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.log.live import Tail, is_without_records
 
-HALF_TOPICS = (HALF_TOPIC, "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
+HALF_TOPICS = (HALF_TOPIC, ROCKSDB_HALF_TOPIC)
 _TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}
 _NO_RECORD = {"stale": "records of another position", "bytes": "bytes that are no record"}
 

@@ -13,6 +13,7 @@ from rmqstore.reading.timeline import Timeline, TimelineEntry, timeline_of
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.asfiles import with_file_queues
+from rmqstore.store.rocksdb.databases import is_on
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.verify.timer.files import timer_queue
@@ -20,6 +21,7 @@ from rmqstore.verify.timer.messages import deliver_time
 from rmqstore.wording import counted
 
 CODE = "RMQ-RD-TIMER"
+SWITCH = "timerRocksDBEnable"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -77,7 +79,7 @@ def _not_entered(context: Context, path: Path, timeline: Timeline) -> Iterator[F
                 deleted.add(record.properties[TIMER_DEL_UNIQKEY].rpartition("_")[2])
                 continue
             due = deliver_time(record.properties)
-            if due is not None and (timeline.delivered is None or due > timeline.delivered) and record.unique_key not in known:
+            if due is not None and (timeline.delivered is None or due >= timeline.delivered) and record.unique_key not in known:
                 lost.append((record.unique_key, unit))
     lost = [(key, unit) for key, unit in lost if key not in deleted]
     if lost:
@@ -85,3 +87,25 @@ def _not_entered(context: Context, path: Path, timeline: Timeline) -> Iterator[F
         first = lost[0][1]
         place = {"topic": TIMER_TOPIC, "queue_id": 0, "queue_offset": first.queue_offset, "offset": first.physical_offset}
         yield context.finding(CODE, f"{text}, and not delivered: the first one is {lost[0][0]}", file=path, count=len(lost), **place)
+
+
+def entered_again(context: Context, cursor: int) -> int:
+    """Count the messages that a start delivers again: read from the timer's queue once more, and due while the broker ran.
+
+    `cursor`: the queue offset in timercheck. A kill loses what RocksDB had only in memory, and with it up to where the queue was read.
+    Without a database, or with timerRocksDBEnable off, there are none.
+    """
+    switch = context.store.config.explicit(SWITCH)
+    if not context.store.path_of(PartKind.ROCKSDBSTORE).is_dir() or (switch is not None and not is_on(switch)):
+        return 0
+    timeline = timeline_of(context.store)
+    begin = max(cursor, 0 if timeline is None or timeline.scanned is None else timeline.scanned)
+    count = 0
+    with with_file_queues(context.store) as store:
+        queue = timer_queue(store)
+        ends = queue_ends(queue)
+        for unit in units(queue, max(begin, ends.min_offset), ends.max_offset):
+            record = context.record_at(unit.physical_offset)
+            due = None if record is None or TIMER_DEL_UNIQKEY in record.properties else deliver_time(record.properties)
+            count += due is not None and due <= context.log.last_timestamp
+    return count

@@ -15,16 +15,21 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageDecoder;
+import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
  * A name server, a broker, a producer that sends without an end and a consumer, in this JVM: plain messages, delayed and
- * timed ones, with keys and without, and if the job says `table`, rows of a compacted topic. argv: a file with the job as JSON, a file for the acknowledged messages, one JSON
+ * timed ones, with keys and without, and if the job says so, rows of a
+ * compacted topic (`table`) and transactions (`transactions`). argv: a file with the job as JSON, a file for the acknowledged messages, one JSON
  * line each. Ends cleanly when its input ends, or by SIGKILL.
  */
 public final class Busy {
@@ -37,6 +42,8 @@ public final class Busy {
     private static final int TIMEOUT_MILLIS = 20_000;
     private static final int MOST_REFUSED = 200;
     private static final long NANOS = 1_000_000_000L;
+    private static final String TRANSACTIONS = "transactions";
+    private static final int TRANSACTION_EVERY = 5;
     private static final String TABLE = "table";
     private static final int ROWS = 40;
     private static final int LONGEST_ROW = 200;
@@ -80,7 +87,15 @@ public final class Busy {
         if (job.flag(TABLE)) {
             Sends.eventually(() -> producer.fetchPublishMessageQueues(TABLE));
         }
-        Thread sender = new Thread(() -> send(producer, job, acknowledged), "sender");
+        TransactionMQProducer halves = new TransactionMQProducer("busy_transactions");
+        if (job.flag(TRANSACTIONS)) {
+            halves.setNamesrvAddr(nameServer);
+            halves.setVipChannelEnabled(false);
+            halves.setSendMsgTimeout(TIMEOUT_MILLIS);
+            halves.setTransactionListener(new Answers());
+            halves.start();
+        }
+        Thread sender = new Thread(() -> send(producer, halves, job, acknowledged), "sender");
         sender.setDaemon(true);
         sender.start();
         while (System.in.read() >= 0) { // until the one who started it closes its end
@@ -107,7 +122,23 @@ public final class Busy {
         return consumer;
     }
 
-    private static void send(DefaultMQProducer producer, Job job, Path acknowledged) {
+    /** Of three transactions one is committed, one rolled back, and one gets no answer, also when the broker asks for it. */
+    private static final class Answers implements TransactionListener {
+        private static final List<LocalTransactionState> ANSWERS = List.of(LocalTransactionState.COMMIT_MESSAGE,
+            LocalTransactionState.ROLLBACK_MESSAGE, LocalTransactionState.UNKNOW);
+
+        @Override
+        public LocalTransactionState executeLocalTransaction(Message message, Object number) {
+            return ANSWERS.get((Integer) number / TRANSACTION_EVERY % ANSWERS.size());
+        }
+
+        @Override
+        public LocalTransactionState checkLocalTransaction(MessageExt message) {
+            return LocalTransactionState.UNKNOW;
+        }
+    }
+
+    private static void send(DefaultMQProducer producer, TransactionMQProducer halves, Job job, Path acknowledged) {
         Random random = new Random(job.num("seed", 1));
         long pause = NANOS / job.num("rate", 1);
         long next = System.nanoTime();
@@ -116,6 +147,9 @@ public final class Busy {
             for (int number = 0; !Thread.currentThread().isInterrupted(); number++) {
                 SendResult sent = null;
                 try {
+                    if (job.flag(TRANSACTIONS) && number % TRANSACTION_EVERY == 0) {
+                        halves.sendMessageInTransaction(new Message(TOPICS.get(0), "tag", "half-" + number, new byte[100]), number);
+                    }
                     sent = producer.send(job.flag(TABLE) && number % 2 == 0 ? row(random) : message(number, random));
                     refused = 0;
                 } catch (MQBrokerException | MQClientException | RemotingException e) {

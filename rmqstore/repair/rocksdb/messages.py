@@ -1,0 +1,286 @@
+"""A new database of index, timed messages and transactions, for a store whose own is damaged, missing or behind the log.
+
+A broker of 5.4.0 or later keeps what it writes to `rocksdbstore` in memory until a stop or a full table [R 5.5.1]: a kill loses it. The
+next start indexes only the files of the log that it searches, and delivers the timed messages of all that time again. After a start as
+of a clean stop the index lacks them for good. The log has all of it (sheet of the newer releases §5.2, §7.2, §7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import IO
+
+import numpy as np
+
+from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC
+from rmqstore.formats.rocksdb import (
+    DELIVERED_KEY,
+    HALF_ENTRY,
+    HALF_KEY,
+    LAST_OFFSET_KEY,
+    LAST_TIME_KEY,
+    SCANNED_KEY,
+    TIMELINE_ENTRY,
+    TIMELINE_KEY,
+)
+from rmqstore.formats.sysflag import SysFlag
+from rmqstore.reading.halves import FAMILY as HALVES
+from rmqstore.reading.halves import HALF_TOPICS, Halves
+from rmqstore.reading.indexdatabase import FAMILY as INDEX
+from rmqstore.reading.indexdatabase import index_pairs, last_indexed, offset_of
+from rmqstore.reading.timeline import FAMILY as TIMER
+from rmqstore.reading.timeline import timeline_of
+from rmqstore.repair.derived.judgement import Judgement
+from rmqstore.repair.derived.requests import Planning
+from rmqstore.repair.derived.timer.rebuilt import messages_of
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.rocksdb.database import made_database, send_family, send_pair
+from rmqstore.scan.walk import LogScanner
+from rmqstore.store.parts import PartKind
+from rmqstore.store.rocksdb.databases import Database, DatabaseUse, databases, is_on
+from rmqstore.store.rocksdb.library import Report, probe
+from rmqstore.store.rocksdb.streams import pairs_of_database
+from rmqstore.store.root import Store
+from rmqstore.verify.context import Context, Options
+from rmqstore.verify.parts.halves import check as check_halves
+from rmqstore.verify.timer.files import open_timer, timer_queue
+from rmqstore.wording import counted
+
+_SWITCHES = {INDEX: "indexRocksDBEnable", TIMER: "timerRocksDBEnable", HALVES: "transRocksDBEnable"}
+_LONG = 8
+Pair = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a column family is to have. `why`: how the present one differs, None if it does not; `pairs` yields the entries."""
+
+    pairs: Callable[[], Iterator[Pair]]
+    why: str | None = None
+
+
+def plan_messages(planning: Planning, store: Store, log: FutureLog, judgement: Judgement) -> None:
+    """Plan a new database if the present one is used and cannot be read, or has not what the future log shows; nothing otherwise.
+
+    An index with findings is built as a whole, and so are transactions. A part is used if its setting says so, or, without a setting, if
+    it has entries, or by other signs. Raises UnreadableError, StoreChangedError, OSError, RmqstoreError where the library fails.
+    """
+    if store.dledger is not None or not planning.profile.message_database:
+        return
+    database = next(databases(store, DatabaseUse.MESSAGES), None)
+    report = None if database is None else probe(database)
+    used = [name for name in _SWITCHES if _is_used(store, name, report)]
+    if not used:
+        return
+    sound = database if report is not None and report.sound else None
+    contents = {name: _copied(sound, name) for name in _names(sound)}
+    if INDEX in used:
+        contents[INDEX] = _index(store, log, None if judgement.index_database else sound)
+    if TIMER in used and not store.timerlog.files:
+        contents[TIMER] = _timeline(store, log, sound)
+    if HALVES in used:
+        contents[HALVES] = _halves(log, sound, doubtful=_doubtful_halves(store, judgement))
+    reasons = [content.why for content in contents.values() if content.why is not None]
+    if not reasons and (sound is not None or database is None):
+        return
+    _plan(planning, store, database, report, contents, reasons)
+
+
+def _is_used(store: Store, family: str, report: Report | None) -> bool:
+    setting = store.config.explicit(_SWITCHES[family])
+    if setting is not None:
+        return is_on(setting)
+    if report is not None and any(one.name == family and one.entries for one in report.families):
+        return True
+    return report is not None and family in _SIGNS and _SIGNS[family](store)
+
+
+def _has_halves(store: Store) -> bool:
+    return any(queue.topic == ROCKSDB_HALF_TOPIC and queue.files for queue in store.queue_directories(ROCKSDB_HALF_TOPIC))
+
+
+def _times_without_wheel(store: Store) -> bool:
+    """Return whether there are timed messages, and neither a timer log nor a place in their queue where the wheel goes on."""
+    check = open_timer(store, 0).check
+    return check is not None and check.last_timer_queue_offset == 0 and not store.timerlog.files and bool(timer_queue(store).files)
+
+
+_SIGNS = {TIMER: _times_without_wheel, HALVES: _has_halves}
+"""Signs of use in a store whose database is empty, as a kill leaves it, and whose settings are unknown; there is none of the index."""
+
+
+def _names(sound: Database | None) -> list[str]:
+    """Return the names of the families of a new database, those of the present one among them."""
+    there = [] if sound is None else [family.name for family in probe(sound).families]
+    return list(dict.fromkeys([*_SWITCHES, *there]))
+
+
+def _plan(
+    planning: Planning, store: Store, database: Database | None, report: Report | None, contents: Mapping[str, _Content], reasons: list[str]
+) -> None:
+    builder, directory = planning.builder, store.path_of(PartKind.ROCKSDBSTORE)
+    counts = dict.fromkeys(contents, 0)
+
+    def send(target: IO[bytes]) -> None:
+        for number, (name, content) in enumerate(contents.items()):
+            send_family(target, number)
+            for key, value in content.pairs():
+                send_pair(target, key, value)
+                counts[name] += 1
+
+    made = made_database(planning.staging, list(contents), send)
+    if database is None:
+        reason, code = "the database of index, timed messages and transactions is missing", None
+    elif report is not None and report.sound:
+        reason, code = reasons[0], None
+    else:
+        reason = "RocksDB cannot read this database whole"
+        code = "RMQ-RD-OPEN" if report is not None and report.refused is not None else "RMQ-RD-BLOCK"
+    for name in () if database is None else database.files:
+        builder.quarantine(directory / name, reason=f"replaced: {reason}", code=code)
+    for name, staged in made.items():
+        builder.create(directory / name, staged, reason="a database with what the log shows", code=code)
+    for why in reasons:
+        builder.note(f"{PartKind.ROCKSDBSTORE}: {why}.")
+    listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
+    builder.note(f"The new {PartKind.ROCKSDBSTORE} has these entries: {listed}.")
+
+
+def _pairs(database: Database | None, family: str) -> Iterator[Pair]:
+    if database is not None:
+        yield from (pair for _, pair in pairs_of_database(database, family) if pair is not None)
+
+
+def _copied(database: Database | None, family: str) -> _Content:
+    return _Content(lambda: _pairs(database, family))
+
+
+def _long(value: bytes | None) -> int:
+    return -1 if value is None or len(value) != _LONG else int.from_bytes(value, "big", signed=True)
+
+
+# Index
+
+
+def _index(store: Store, log: FutureLog, sound: Database | None) -> _Content:
+    """Return the entries of all messages; those of a sound index are taken over."""
+    last = last_indexed(store) if sound is not None else None
+    since = -1 if last is None or last >= log.end_offset else last
+    kept = sound if since >= 0 else None
+
+    def pairs() -> Iterator[Pair]:
+        newest = {LAST_OFFSET_KEY: since, LAST_TIME_KEY: -1}
+        for key, value in _pairs(kept, INDEX):
+            place = offset_of(key)
+            if key in newest:
+                newest[key] = _long(value)
+            elif place is None or (place < log.end_offset and not log.is_damaged(place)):
+                yield key, value
+        for offset, time, pair in _indexed(log, since):
+            newest = {LAST_OFFSET_KEY: offset, LAST_TIME_KEY: time}
+            yield pair
+        yield from ((key, number.to_bytes(_LONG, "big", signed=True)) for key, number in newest.items() if number >= 0)
+
+    missing = next(_indexed(log, since), None)
+    return _Content(pairs, None if missing is None else f"its index lacks the messages from offset {missing[0]} on")
+
+
+def _indexed(log: FutureLog, since: int) -> Iterator[tuple[int, int, Pair]]:
+    """Yield physical offset, store time and an entry of each message after `since` that has any."""
+    scanner = LogScanner(windows=log.window)
+    for batch in replace(log, files=tuple(file for file in log.files if file.end > since)).batches(scanner):
+        records = batch.records
+        wanted = records["position"] > since
+        wanted &= records["sys_flag"] & int(SysFlag.TRANSACTION_MASK) != int(SysFlag.TRANSACTION_ROLLBACK)
+        for row in np.flatnonzero(wanted).tolist():
+            offset, time = int(records["position"][row]), int(records["store_timestamp"][row])
+            for pair in index_pairs(scanner.topic(int(records["topic"][row])), batch.properties(row), offset, time):
+                yield offset, time, pair
+
+
+# Timed messages
+
+
+def _timeline(store: Store, log: FutureLog, sound: Database | None) -> _Content:
+    """Return the messages that wait, or the present entries if a start delivers each of them once."""
+    found = timeline_of(store) if sound is not None else None
+    scanned = 0 if found is None or found.scanned is None else found.scanned
+    known = {} if found is None else {(entry.due, entry.unique_key): entry.physical_offset for entry in found.pending}
+    topic = messages_of(store, log)
+    done = {(one.due, one.key) for one in topic.messages if one.done}
+    waiting = {
+        (one.due, one.key): one
+        for one in sorted(topic.pending, key=lambda one: one.queue_offset)
+        if one.key and (one.due, one.key) not in done
+    }
+    end = max((one.queue_offset + 1 for one in topic.messages), default=0)
+    again = {key for key in done if key in known} | {
+        (one.due, one.key) for one in topic.messages if one.done and one.queue_offset >= scanned
+    }
+    never = [key for key, one in waiting.items() if one.queue_offset < scanned and key not in known]
+    reasons = [f"timed messages that would be delivered again: {len(again)}"] if again else []
+    reasons += [f"timed messages that would not be delivered: {len(never)}"] if never else []
+    if scanned > end and topic.messages:
+        reasons.append(f"its timer continues at queue offset {scanned}, after the last timed message")
+    if sound is not None and not reasons:
+        return _copied(sound, TIMER)
+
+    def pairs() -> Iterator[Pair]:
+        for (due, key), one in waiting.items():
+            name = TIMELINE_KEY.build({"deliver_timestamp": due, "unique_key": key.encode("utf-8", "surrogateescape")})
+            yield name, TIMELINE_ENTRY.build({"size": one.size, "physical_offset": one.position})
+        yield SCANNED_KEY, end.to_bytes(_LONG, "big")
+        first = min((due for due, _ in waiting), default=None)  # what is due before that time is never delivered
+        if first is not None:
+            yield DELIVERED_KEY, first.to_bytes(_LONG, "big")
+
+    return _Content(pairs, " and ".join(reasons) or None)
+
+
+# Transactions
+
+
+def _doubtful_halves(store: Store, judgement: Judgement) -> bool:
+    context = Context(store, Options())
+    context.log = judgement.log
+    return next(check_halves(context), None) is not None
+
+
+def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> _Content:
+    """Return the half messages without an answer; unless it is doubtful, what a sound database knows of older ones is taken over."""
+    halves, scanner = Halves(), LogScanner(windows=log.window)
+    for batch in log.batches(scanner):
+        records = batch.records
+        of_halves = [number for number in np.unique(records["topic"]).tolist() if scanner.topic(number) in HALF_TOPICS]
+        for row in np.flatnonzero(np.isin(records["topic"], of_halves)).tolist() if of_halves else ():
+            place, size = int(records["position"][row]), int(records["size"][row])
+            halves.take(scanner.topic(int(records["topic"][row])), place, size, batch.properties(row))
+    there = dict(_pairs(sound, HALVES))
+    last = _long(there.pop(LAST_OFFSET_KEY, None))
+    kept = {} if doubtful else {key: value for key, value in there.items() if _may_be_open(key, halves, log)}
+    since = -1 if doubtful else last
+    new = [half for half in halves.open.values() if half.physical_offset > since and half.topic and half.transaction]
+    reached = halves.last if halves.last >= 0 else min(last, log.end_offset)
+
+    def pairs() -> Iterator[Pair]:
+        yield from kept.items()
+        for half in new:
+            known = there.get(half.key, b"")
+            yield half.key, half.value(HALF_ENTRY.parse(known).check_times if len(known) == HALF_ENTRY.sizeof() else 0)
+        if reached >= 0:
+            yield LAST_OFFSET_KEY, reached.to_bytes(_LONG, "big")
+
+    lacking = [half for half in new if half.key not in there]
+    reasons = [f"it lacks {counted(len(lacking), 'open transaction')}"] if lacking else []
+    ended = len(there.keys() - kept.keys() - {half.key for half in new})
+    reasons += [f"it has {counted(ended, 'transaction')} that ended, or whose half message is lost"] if ended else []
+    if doubtful and not reasons:
+        reasons.append("its transactions contradict the log")
+    return _Content(pairs, " and ".join(reasons) or None)
+
+
+def _may_be_open(key: bytes, halves: Halves, log: FutureLog) -> bool:
+    """Return whether an entry may be of a half message without an answer; one before the log stays."""
+    place: int = HALF_KEY.parse(key).physical_offset
+    return place not in halves.answered and place < log.end_offset and not log.is_damaged(place)

@@ -109,6 +109,10 @@ class Profile:
     abnormal_start: AbnormalStart = AbnormalStart.HEADER_TIME
     limits_search: bool = False
     """The search for the first file ends after `commitLogRecoverMaxNum` files."""
+    transactions_hold_recovery: bool = False
+    """The search goes back to where `transRocksDBEnable` has all half messages; without it only if they are kept there alone."""
+    dispatches_for_all: bool = False
+    """Normal recovery also dispatches what index and transactions in RocksDB do not have yet."""
     dispatches_normally: bool = False
     """Normal recovery dispatches records beyond what the queues know."""
     confirms: bool = False
@@ -254,6 +258,8 @@ def _table() -> tuple[Profile, ...]:
         abnormal_start=AbnormalStart.CHECKED_OFFSET,
         acceleration=Acceleration.FROM_CHECKPOINT,
         checks_offset_range=True,
+        transactions_hold_recovery=True,
+        dispatches_for_all=True,
         empty_last_file_fails=False,
         breaks_empty_table=False,
     )

@@ -16,6 +16,7 @@ from rmqstore.prediction.growth import goes_on
 from rmqstore.prediction.indexes import IndexService
 from rmqstore.prediction.log.commitlog import CommitLogRecovery
 from rmqstore.prediction.log.ledger import dropped
+from rmqstore.prediction.log.limits import known_in_rocksdb
 from rmqstore.prediction.log.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.prediction.log.reader import LogReader
 from rmqstore.prediction.log.record_check import RecordCheck
@@ -220,6 +221,7 @@ class _Start:
             self._options,
             self._confirm_field,
             self._confirm_offset(),
+            known_in_rocksdb(self._store, self._profile),
         )
         try:
             self._recovery.run(normally=mode is Mode.NORMAL)

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC, TRANS_OFFSET, TRANSACTION_ID
-from rmqstore.formats.rocksdb import HALF_ENTRY, HALF_KEY
+from rmqstore.formats.rocksdb import HALF_ENTRY, HALF_KEY, LAST_OFFSET_KEY
 from rmqstore.reading.entries import units
+from rmqstore.reading.messagedatabase import message_database
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import queue_ends
+from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 
 FAMILY = "trans"
@@ -74,3 +76,12 @@ def halves_of(store: Store) -> Halves:
                 if record is not None and record.topic == topic:
                     found.take(topic, record.physical_offset, record.size, record.properties)
     return found
+
+
+def last_half(store: Store) -> int | None:
+    """Return the physical offset of the last half message that a database has read, None without one. Raises UnreadableError, OSError."""
+    database = message_database(store, limit=0)
+    if database is None:
+        return None
+    pairs = (pair for _, pair in pairs_of_database(database, FAMILY) if pair is not None)
+    return next((int.from_bytes(value, "big", signed=True) for key, value in pairs if key == LAST_OFFSET_KEY), None)

@@ -47,6 +47,7 @@ class CommitLogRecovery:
         options: Options,
         confirm_offset: int,
         reachable: int,
+        limits: tuple[int, ...],
     ) -> None:
         self._log = log
         self._queues = queues
@@ -57,6 +58,7 @@ class CommitLogRecovery:
         self._options = options
         self.confirm_offset = confirm_offset
         self._reachable = reachable
+        self._limits = limits
         self.dispatched = Dispatched()
         self.scan: Scan | None = None
         self._records = 0
@@ -70,7 +72,7 @@ class CommitLogRecovery:
                 self._queues.destroy()
             return
         max_cq = self._queues.max_physic_offset
-        rules = FirstFile(self._profile, self._options, self._reader.check, self._checkpoint, max_cq, self._queues.in_rocksdb)
+        rules = FirstFile(self._profile, self._options, self._reader.check, self._checkpoint, max_cq, self._queues.in_rocksdb, self._limits)
         first = rules.normal(self._log.files) if normally else rules.abnormal(self._log.files)
         first_file = self._log.files[first]
         position = 0 if normally else self._accelerated_position(first_file)
@@ -162,7 +164,8 @@ class CommitLogRecovery:
         if not normally:
             self._dispatcher.dispatch(run, self._confirmed(run.records), self._reader, self.dispatched)
         elif self._profile.dispatches_normally:
-            self._dispatcher.dispatch(run, run.records["physical_offset"] > max_cq, self._reader, self.dispatched)
+            limits = [limit for limit in self._limits if limit > 0] if self._profile.dispatches_for_all else []
+            self._dispatcher.dispatch(run, run.records["physical_offset"] > min([max_cq, *limits]), self._reader, self.dispatched)
 
     def _confirmed(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_] | None:
         """Return which records are confirmed: with duplication only these are dispatched; None for all."""

@@ -25,7 +25,8 @@ Matches = Callable[[SimulatedFile], bool]
 
 @dataclass(frozen=True, slots=True)
 class FirstFile:
-    """The rules of one release for one start. `max_cq` is the end of the log that the queues know."""
+    """The rules of one release for one start. `max_cq` is the end of the log that the queues know, `limits` are those of parts in
+    RocksDB."""
 
     profile: Profile
     options: Options
@@ -33,6 +34,7 @@ class FirstFile:
     checkpoint: Checkpoint
     max_cq: int
     queues_in_rocksdb: bool = False
+    limits: tuple[int, ...] = ()
 
     def normal(self, files: list[SimulatedFile]) -> int:
         """Return the number of the first file of a normal recovery."""
@@ -82,6 +84,8 @@ class FirstFile:
         store_timestamp, phy_offset = found.request.store_timestamp, found.request.physical_offset
         values = self.checkpoint.values
         if self._index_has_to_hold and store_timestamp > values["index_msg_timestamp"]:
+            return False
+        if any(phy_offset > limit for limit in self.limits):
             return False
         if normally or self.queues_in_rocksdb:
             return phy_offset <= self.max_cq

@@ -260,6 +260,15 @@ def test_a_log_is_cut_at_an_entry(member: tuple[Path, dict[str, str]]) -> None:
     assert len(entries(root, NEXT)) == 3
 
 
+def test_a_damaged_body_before_the_cut_stays_with_its_entries(member: tuple[Path, dict[str, str]]) -> None:
+    root, _ = member
+    OF_OTHERS["a body"](root)
+    start, _ = entries(root, NEXT)[3]
+    done = truncated(root, "--at", str((1 << 20) + start))
+    assert done.objects[-1]["errors"].keys() == {"RMQ-CL-CRC"}
+    assert done.objects[-1]["second_plan_actions"] == 0
+
+
 def test_a_log_that_ends_well_is_not_cut(member: tuple[Path, dict[str, str]]) -> None:
     root, before = member
     assert truncated(root).status == 0

@@ -85,7 +85,7 @@ def cut_entries(planning: Planning, store: Store, log: DLedgerLog, at: int | Non
     files = [
         FileEdit(file.path, FileAction.QUARANTINED, "it is after the end of the log: cut off", _TAIL) for file in ledger.files[len(kept) :]
     ]
-    damages = tuple(sorted((gap.start, gap.end) for gap in ledger.gaps if gap.end <= place))
+    damages = tuple(sorted((gap.start, gap.end) for gap in ledger.gaps if gap.end <= place and not gap.is_entry))
     future = FutureLog(kept, place, tuple(edit.patch for edit in merged(edits)), damages=damages)
     lost, notes = records_after(ledger.files, place, "cut off", entry_header=ENTRY_HEADER_SIZE)
     cut_off = [*lost, *_lost(store, [gap for gap in ledger.gaps if gap.start >= place])]

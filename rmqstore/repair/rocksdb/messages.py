@@ -1,4 +1,4 @@
-"""A new database of index, timed messages and transactions, for a store whose own is damaged, missing or behind the log.
+"""A new database of index, timed messages and transactions, for a store whose own is damaged, missing or lacks what the log has.
 
 A broker of 5.4.0 or later keeps what it writes to `rocksdbstore` in memory until a stop or a full table [R 5.5.1]: a kill loses it. The
 next start indexes only the files of the log that it searches, and delivers the timed messages of all that time again. After a start as
@@ -54,7 +54,7 @@ Pair = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a column family is to have. `why`: how the present one differs, None if it does not; `pairs` yields the entries."""
+    """The entries of a column family, which `pairs` yields. `why`: how the present ones differ, None if they do not."""
 
     pairs: Callable[[], Iterator[Pair]]
     why: str | None = None
@@ -101,7 +101,7 @@ def _has_halves(store: Store) -> bool:
 
 
 def _times_without_wheel(store: Store) -> bool:
-    """Return whether there are timed messages, and neither a timer log nor a place in their queue where the wheel goes on."""
+    """Return whether there are timed messages, and neither a timer log nor a place in their queue where the wheel continues."""
     check = open_timer(store, 0).check
     return check is not None and check.last_timer_queue_offset == 0 and not store.timerlog.files and bool(timer_queue(store).files)
 
@@ -164,7 +164,7 @@ def _long(value: bytes | None) -> int:
 
 
 def _index(store: Store, log: FutureLog, sound: Database | None) -> _Content:
-    """Return the entries of all messages; those of a sound index are taken over."""
+    """Return the entries of all messages; those of a valid index are taken over."""
     last = last_indexed(store) if sound is not None else None
     since = -1 if last is None or last >= log.end_offset else last
     kept = sound if since >= 0 else None
@@ -248,7 +248,7 @@ def _doubtful_halves(store: Store, judgement: Judgement) -> bool:
 
 
 def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> _Content:
-    """Return the half messages without an answer; unless it is doubtful, what a sound database knows of older ones is taken over."""
+    """Return the half messages without an answer; unless it is doubtful, what a valid database has of older ones is taken over."""
     halves, scanner = Halves(), LogScanner(windows=log.window)
     for batch in log.batches(scanner):
         records = batch.records

@@ -66,7 +66,7 @@ def _wrong(context: Context, halves: Halves, place: int, key: bytes, value: byte
 
 
 def _is_young(context: Context, half: Half) -> bool:
-    """Return whether a producer cannot have been asked for it so often that the broker gave up, which leaves no answer."""
+    """Return whether a producer cannot have been asked for it as often as is allowed; then the entry goes, without an answer."""
     record = context.record_at(half.physical_offset)
     interval, most = (context.store.config.explicit_integer(name) or default for name, default in (_INTERVAL, _MOST_CHECKS))
     return record is not None and context.log.last_timestamp - record.store_timestamp < interval * most

@@ -19,7 +19,7 @@ from rmqstore.doctor.checks.progress import Found, Queues
 from rmqstore.doctor.checks.queueunits import stored_at
 from rmqstore.doctor.checks.sample import WHOLE
 from rmqstore.formats import timer
-from rmqstore.formats.naming import TIMER_TOPIC, is_broker_topic
+from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC, TIMER_TOPIC, is_broker_topic
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.reading.messagedatabase import message_database
 from rmqstore.store.entries import Entry
@@ -49,6 +49,9 @@ _LASTING_SETTINGS = {
 """Configuration that clients do not send again (fact sheet timer §3.3), and what a start without it does."""
 _READ_COMPACTED = 256 << 20
 """Bytes of compacted logs and their queues up to which all of them are read."""
+_READ = (TIMER_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC)
+_MOST_READ = 50_000
+"""Messages of these topics up to which timed messages and transactions in RocksDB are compared with all of them."""
 _CLOCK_SLACK_MS = 86_400_000
 _ENQUEUED_MS = 5_000
 """A running timer has taken a message from its queue by then, and written that to timercheck, which it does every second."""
@@ -68,7 +71,7 @@ def check(context: Context, files: ConfigFiles, due: Due, run: LastRun, queues: 
         yield from _timer(context, queues)
     if profile.compaction and context.store.config.flag("enableCompaction"):
         yield from _compaction(context, files, queues)
-    yield from _databases(context)
+    yield from _databases(context, queues)
 
 
 # Topics and groups
@@ -173,7 +176,7 @@ def _timer(context: Context, queues: Queues) -> Iterator[Found]:
     elif state is not None and (again := _entered_again(context, files, state)):
         text = f"up to {counted(again, 'timed message')} delivered again: the queue offset in timercheck is {_cursor(files)}"
         yield from _timer_found(context, files.check_path, text, Harm.REPEATED, again)
-    elif not files.log.queue.files and (again := timeline.entered_again(context, _cursor(files))):
+    elif state is not None and (again := _enters_into_rocksdb(context, files, state)):
         text = f"up to {counted(again, 'timed message')} delivered again: RocksDB does not have how far the timer read its queue"
         yield from _timer_found(context, context.store.path_of(PartKind.ROCKSDBSTORE), text, Harm.REPEATED, again)
     elif files.slots is not None:
@@ -196,6 +199,11 @@ def _entered_again(context: Context, files: TimerFiles, state: QueueState) -> in
     if first is not None and first + _ENQUEUED_MS >= _last_run(context, files):
         return 0
     return entered_again(context, timer_queue(context.store), files, cursor)
+
+
+def _enters_into_rocksdb(context: Context, files: TimerFiles, state: QueueState) -> int:
+    """Return how many messages a start takes into RocksDB although they were delivered; with a timer log that is not known to be in use."""
+    return 0 if files.log.queue.files else timeline.entered_again(context, max(_cursor(files), state.min_offset), state.max_offset)
 
 
 def _last_run(context: Context, files: TimerFiles) -> int:
@@ -349,12 +357,14 @@ def _compacted_content(context: Context) -> Iterator[Found]:
             )
 
 
-def _databases(context: Context) -> Iterator[Found]:
+def _databases(context: Context, queues: Queues) -> Iterator[Found]:
     """Report data in `rocksdbstore`, which in 5.4.0 and later is empty unless timer, transactions or index are kept in it."""
     path = context.store.root / PartKind.ROCKSDBSTORE
     if not path.is_dir() or not any(_is_data(entry) for entry in list_directory(path)):
         return
-    if context.store.dledger is not None or message_database(context.store) is None:
+    entries = sum(state.max_offset - state.min_offset for topic in _READ for state in [queues.get(f"{topic}/0")] if state is not None)
+    in_database = context.store.rocksdb_queues and next(context.store.queue_directories(), None) is None
+    if context.store.dledger is not None or in_database or entries > _MOST_READ or message_database(context.store) is None:
         yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
         return
     for check, area, what in ((timeline.check, Area.DELAYED, "timed message"), (halves.check, Area.TRANSACTIONS, "transaction")):

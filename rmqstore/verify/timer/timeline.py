@@ -22,6 +22,7 @@ from rmqstore.wording import counted
 
 CODE = "RMQ-RD-TIMER"
 SWITCH = "timerRocksDBEnable"
+_MOST_READ = 100_000
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -89,23 +90,24 @@ def _not_entered(context: Context, path: Path, timeline: Timeline) -> Iterator[F
         yield context.finding(CODE, f"{text}, and not delivered: the first one is {lost[0][0]}", file=path, count=len(lost), **place)
 
 
-def entered_again(context: Context, cursor: int) -> int:
+def entered_again(context: Context, cursor: int, end: int) -> int:
     """Count the messages that a start delivers again: read from the timer's queue once more, and due while the broker ran.
 
-    `cursor`: the queue offset in timercheck. A kill loses what RocksDB had only in memory, and with it up to where the queue was read.
-    Without a database, or with timerRocksDBEnable off, there are none.
+    `cursor`: the first queue offset of the queue that a wheel would read, `end`: after its last one. A kill loses what RocksDB had only in
+    memory, and with it up to where the queue was read. Without a database, or with timerRocksDBEnable off, there are none. Of more than
+    100,000 messages, and of a queue that is in RocksDB itself, all are counted, due or not.
     """
     switch = context.store.config.explicit(SWITCH)
     if not context.store.path_of(PartKind.ROCKSDBSTORE).is_dir() or (switch is not None and not is_on(switch)):
         return 0
     timeline = timeline_of(context.store)
     begin = max(cursor, 0 if timeline is None or timeline.scanned is None else timeline.scanned)
+    queue = timer_queue(context.store)
+    if end - begin > _MOST_READ or not queue.files:
+        return max(0, end - begin)
     count = 0
-    with with_file_queues(context.store) as store:
-        queue = timer_queue(store)
-        ends = queue_ends(queue)
-        for unit in units(queue, max(begin, ends.min_offset), ends.max_offset):
-            record = context.record_at(unit.physical_offset)
-            due = None if record is None or TIMER_DEL_UNIQKEY in record.properties else deliver_time(record.properties)
-            count += due is not None and due <= context.log.last_timestamp
+    for unit in units(queue, begin, end):
+        record = context.record_at(unit.physical_offset)
+        due = None if record is None or TIMER_DEL_UNIQKEY in record.properties else deliver_time(record.properties)
+        count += due is not None and due <= context.log.last_timestamp
     return count

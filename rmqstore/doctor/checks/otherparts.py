@@ -162,6 +162,8 @@ def _timer(context: Context, queues: Queues) -> Iterator[Found]:
     state = queues.get(f"{TIMER_TOPIC}/0")
     entries = state.max_offset - state.min_offset if state is not None else 0
     files = open_timer(context.store, context.log.last_timestamp)
+    if state is None and context.store.rocksdb_queues and context.store.config.flag(timeline.SWITCH):
+        yield Effect(Area.DELAYED, State.NOT_CHECKED, "the queue of timed messages is in RocksDB and was not read")
     if not entries and not files.log.queue.files:
         return
     if files.check is None or files.read_time <= 0 or not _plausible(context, files):

@@ -180,3 +180,9 @@ def test_transactions_against_half_messages(tmp_path: Path) -> None:
     assert "no half message is there" in found[4711] and "it ended" in found[ended]
     recovered(root, *OPTIONS)
     assert wrong(root) == [], json.dumps(wrong(root))
+
+
+def test_the_log_decides_where_the_queue_of_half_messages_lacks_them(tmp_path: Path) -> None:
+    root = unpacked(STOPPED, tmp_path)
+    shutil.rmtree(root / "consumequeue" / "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
+    assert wrong(root) == []

@@ -105,7 +105,7 @@ def test_the_newest_value_of_each_key_is_served(release: str, tmp_path: Path) ->
     root = tmp_path / "store"
     root.mkdir()
     with BusyBroker(release, root, tmp_path / "busy", rate=200, seed=1, settings=TABLE, table=True) as broker:
-        broker.wait_for(2_500_000)
+        broker.wait_for(1_500_000)
         broker.kill()
     options = [f"--set={name}={value}" for name, value in TABLE.items()]
     rows = [one for one in rmqstore("dump", root, "--topic", "table", "--json", *options).objects if one["type"] == "message"]

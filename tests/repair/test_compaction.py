@@ -19,7 +19,7 @@ from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.stores import content, fresh_store
 from tests.verify.one_check import patch
-from tests.verify.test_compacted import CHANGES, LOG, QUEUE, dropped, laid_out
+from tests.verify.test_compacted import CHANGES, LOG, QUEUE, dropped, laid_out, records_of
 
 STORE = "5.3.3-plain"
 QUEUE_SIZE = 10 * UNIT_SIZE
@@ -244,3 +244,23 @@ def test_files_of_another_length_are_written_from_the_start(tmp_path: Path) -> N
     done = rmqstore("recover", root, "--yes", *stores.case(BROKER).set_options(root))
     assert done.status == 0, done.err
     assert content(root / "compaction") == whole
+
+
+def test_messages_that_a_kill_kept_from_queue_and_compacted_log(tmp_path: Path) -> None:
+    """They are in the log alone, and after `recover` no start dispatches them: `recover` itself adds them to both."""
+    root = fresh_store(BROKER, tmp_path)
+    options = stores.case(BROKER).set_options(root)
+    (root / "abort").touch()
+    before = content(root / "compaction")
+    records = records_of(root)
+    end = sum(map(len, records))
+    consumed = root / "consumequeue" / "compact" / "0" / offset_to_file_name(0)
+    count = len(consumed.read_bytes().rstrip(b"\0")) // 20 + 1
+    for path, start, size in ((root / LOG, end - len(records[-1]), len(records[-1])), (consumed, (count - 1) * 20, 20)):
+        patch(path, start, bytes(size))
+    patch(root / QUEUE, (len(records) - 1) * UNIT_SIZE, bytes(UNIT_SIZE))
+
+    done = rmqstore("recover", root, "--yes", "--format", "json", *options)
+
+    assert (done.status, done.objects[-1]["errors"], done.objects[-1]["second_plan_actions"]) == (0, {}, 0)
+    assert content(root / "compaction") == before

@@ -7,8 +7,8 @@ reached, all of them after the first copy. A message that neither has is lost. S
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rmqstore.formats.compaction import CompactedQueue, log_file_size, parse_positions, queue_file_size
 from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.reading.entries import units
 from rmqstore.reading.originals import Reader, keys_in
 from rmqstore.repair.compaction.files import MESSAGE, Lengths, Messages, build
 from rmqstore.repair.derived.requests import Planning
@@ -23,6 +24,7 @@ from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.model import LostMessage
 from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.store.ends import queue_ends
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import QueueDirectory
@@ -58,13 +60,33 @@ def plan_content(
     `new`: queues that the store gets by this plan. Raises UnreadableError, StoreChangedError, OSError.
     """
     of_log = queues_of_logs(store)
-    wanted = [one for one in _queues(store, new) if one.key not in left_out and one.has_faults(store, of_log.get(one.key))]
+    later = _not_queued(log, of_log) if of_log and store.abort_present else set()
+    candidates = (one for one in _queues(store, new) if one.key not in left_out)
+    wanted = [one for one in candidates if one.has_faults(store, of_log.get(one.key)) or one.key in later]
     if not wanted:
         return
     originals = _originals(log, {one.key for one in wanted})
     positions = _positions(store)
     for one in wanted:
         _plan(planning, one, originals[one.key], positions.get(CompactedQueue(*one.key), -1), log)
+
+
+def _not_queued(log: FutureLog, queues: Mapping[QueueKey, QueueDirectory]) -> set[QueueKey]:
+    """Return the queues whose last messages have no entry: a kill came first, so neither has the compacted log what they say."""
+    last = {key: _last_position(queue.files) for key, queue in queues.items()}
+    start, found, scanner = min(last.values()), set(), LogScanner(windows=log.window)
+    for batch in replace(log, files=tuple(file for file in log.files if file.end > start)).batches(scanner):
+        for number in np.unique(batch.records["queue"]).tolist():
+            key = scanner.queue(number)
+            if key in last and (batch.records["position"][batch.records["queue"] == number] > last[key]).any():
+                found.add(key)
+    return found
+
+
+def _last_position(queue: MappedFileQueue) -> int:
+    """Return the physical offset of the last entry of a queue, -1 without any."""
+    end = queue_ends(queue).max_offset
+    return max((unit.physical_offset for unit in units(queue, end - 1, end)), default=-1) if end > 0 else -1
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.rocksdb import DELIVERED_KEY, LAST_OFFSET_KEY, LAST_TIME_KEY, SCANNED_KEY
 from rmqstore.reading.halves import halves_of
 from rmqstore.reading.messagedatabase import message_database
@@ -22,6 +23,7 @@ from rmqstore.store.root import Store
 from tests.rocksdb.test_timeline import SETTINGS, changed, unpacked
 from tests.support.cli import rmqstore
 from tests.support.stores import content
+from tests.verify.one_check import patch
 
 STOPPED, KILLED = "transactions", "killed-transactions"
 OPTIONS = tuple(f"--set={key}={value}" for key, value in {**SETTINGS, "transWriteOriginTransHalfEnable": "false"}.items())
@@ -186,3 +188,24 @@ def test_the_log_decides_where_the_queue_of_half_messages_lacks_them(tmp_path: P
     root = unpacked(STOPPED, tmp_path)
     shutil.rmtree(root / "consumequeue" / "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
     assert wrong(root) == []
+
+
+def test_a_lost_delivery_or_answer_brings_nothing_back(tmp_path: Path) -> None:
+    """The database shows what the damaged log no longer does, and loses its keys of the lost messages."""
+    root = unpacked(STOPPED, tmp_path)
+    log = [one for one in rmqstore("dump", root, "--format", "json", *OPTIONS).objects if one["type"] == "message"]
+    timed = {one["unique_key"] for one in log if one["topic"] == "rmq_sys_wheel_timer"}
+    delivery = next(one for one in log if one["topic"] == "delayed" and one["unique_key"] in timed)
+    answer = next(one for one in log if one["topic"] == "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC")
+    had = entries(root)
+    for one in (delivery, answer):
+        patch(root / "commitlog" / offset_to_file_name(0), int(one["physical_offset"]), bytes(one["size"]))
+
+    done = recovered(root, *OPTIONS)
+
+    assert (done[-1]["errors"], done[-1]["second_plan_actions"]) == ({}, 0)
+    has = entries(root)
+    assert has["trans"] == had["trans"]
+    assert delivery["unique_key"] not in {key[8:].decode() for key in waiting(has, 0)} or has["timer"] == had["timer"]
+    gone = {int(delivery["physical_offset"]), int(answer["physical_offset"])}
+    assert had["default"].keys() - has["default"].keys() == {key for key in had["default"] if int.from_bytes(key[-8:], "big") in gone}

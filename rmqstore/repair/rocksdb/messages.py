@@ -183,7 +183,11 @@ def _index(store: Store, log: FutureLog, sound: Database | None) -> _Content:
         yield from ((key, number.to_bytes(_LONG, "big", signed=True)) for key, number in newest.items() if number >= 0)
 
     missing = next(_indexed(log, since), None)
-    return _Content(pairs, None if missing is None else f"its index lacks the messages from offset {missing[0]} on")
+    if missing is not None:
+        return _Content(pairs, f"its index lacks the messages from offset {missing[0]} on")
+    keys = (key for key, _ in _pairs(kept, INDEX)) if log.damages else ()
+    lost = any(place is not None and log.is_damaged(place) for place in map(offset_of, keys))
+    return _Content(pairs, "its index has keys of lost messages" if lost else None)
 
 
 def _indexed(log: FutureLog, since: int) -> Iterator[tuple[int, int, Pair]]:
@@ -206,13 +210,14 @@ def _timeline(store: Store, log: FutureLog, sound: Database | None) -> _Content:
     """Return the messages that wait, or the present entries if a start delivers each of them once."""
     found = timeline_of(store) if sound is not None else None
     scanned = 0 if found is None or found.scanned is None else found.scanned
+    delivered = -1 if found is None or found.delivered is None else found.delivered  # its evidence may be lost in the log
     known = {} if found is None else {(entry.due, entry.unique_key): entry.physical_offset for entry in found.pending}
     topic = messages_of(store, log)
     done = {(one.due, one.key) for one in topic.messages if one.done}
     waiting = {
         (one.due, one.key): one
         for one in sorted(topic.pending, key=lambda one: one.queue_offset)
-        if one.key and (one.due, one.key) not in done
+        if one.key and (one.due, one.key) not in done and (one.due >= delivered or one.queue_offset >= scanned)
     }
     end = max((one.queue_offset + 1 for one in topic.messages), default=0)
     again = {key for key in done if key in known} | {
@@ -221,6 +226,8 @@ def _timeline(store: Store, log: FutureLog, sound: Database | None) -> _Content:
     never = [key for key, one in waiting.items() if one.queue_offset < scanned and key not in known]
     reasons = [f"timed messages that would be delivered again: {len(again)}"] if again else []
     reasons += [f"timed messages that would not be delivered: {len(never)}"] if never else []
+    if any(place >= log.end_offset or log.is_damaged(place) for place in known.values()):
+        reasons.append("it has timed messages that are lost")
     if scanned > end and topic.messages:
         reasons.append(f"its timer continues at queue offset {scanned}, after the last timed message")
     if sound is not None and not reasons:
@@ -258,6 +265,7 @@ def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> _Conte
             halves.take(scanner.topic(int(records["topic"][row])), place, size, batch.properties(row))
     there = dict(_pairs(sound, HALVES))
     last = _long(there.pop(LAST_OFFSET_KEY, None))
+    doubtful = doubtful and not log.damages and last < log.end_offset  # in a damaged log the answers may be lost
     kept = {} if doubtful else {key: value for key, value in there.items() if _may_be_open(key, halves, log)}
     since = -1 if doubtful else last
     new = [half for half in halves.open.values() if half.physical_offset > since and half.topic and half.transaction]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from rmqstore.findings import Finding
 from rmqstore.formats.naming import TIMER_TOPIC
-from rmqstore.formats.properties import TIMER_DEL_UNIQKEY
+from rmqstore.formats.properties import TIMER_DEL_UNIQKEY, UNIQ_KEY
 from rmqstore.reading.entries import units
 from rmqstore.reading.timeline import Timeline, TimelineEntry, timeline_of
+from rmqstore.scan.walk import LogScanner
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.asfiles import with_file_queues
@@ -84,10 +87,27 @@ def _not_entered(context: Context, path: Path, timeline: Timeline) -> Iterator[F
                 lost.append((record.unique_key, unit))
     lost = [(key, unit) for key, unit in lost if key not in deleted]
     if lost:
+        there = _delivered(context, {key for key, _ in lost}, lost[0][1].physical_offset)
+        lost = [(key, unit) for key, unit in lost if key not in there]
+    if lost:
         text = f"{counted(len(lost), 'timed message')} that the timer has read {'is' if len(lost) == 1 else 'are'} not in the family timer"
         first = lost[0][1]
         place = {"topic": TIMER_TOPIC, "queue_id": 0, "queue_offset": first.queue_offset, "offset": first.physical_offset}
         yield context.finding(CODE, f"{text}, and not delivered: the first one is {lost[0][0]}", file=path, count=len(lost), **place)
+
+
+def _delivered(context: Context, keys: set[str], start: int) -> set[str]:
+    """Return which unique keys a message of another topic has, at or after `start`: the log shows that they were delivered."""
+    found: set[str] = set()
+    scanner = LogScanner()
+    for file in context.store.message_log.files:
+        for batch in scanner.batches(file) if file.end > start else ():
+            others = [number for number in np.unique(batch.records["topic"]).tolist() if scanner.topic(number) != TIMER_TOPIC]
+            for row in np.flatnonzero(np.isin(batch.records["topic"], others)).tolist():
+                key = batch.properties(row).get(UNIQ_KEY)
+                if key in keys:
+                    found.add(key)
+    return found
 
 
 def entered_again(context: Context, cursor: int, end: int) -> int:

@@ -32,8 +32,7 @@ def messages(root: Path) -> list[dict[str, object]]:
     return [one for one in rmqstore("dump", root, "--format", "json", *OPTIONS).objects if one["type"] == "message"]
 
 
-@pytest.mark.limited(1)
-@pytest.mark.sampled(0)  # a busy broker, then a start that waits for the timed messages, for a minute
+@pytest.mark.exhaustive  # a busy broker, then a start that waits for the timed messages, for a minute
 def test_each_timed_message_is_delivered_once(tmp_path: Path) -> None:
     require_broker(RELEASE)
     root = tmp_path / "store"

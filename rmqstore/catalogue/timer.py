@@ -199,7 +199,8 @@ ENTRIES = (
             "delivered again. A wheel is rebuilt from the last two files of the timer log only."
         },
         mend="`rmqstore recover STORE` builds a wheel from the timer log, a timer log from the commit log, and a timercheck where the log "
-        "shows which messages were delivered. Otherwise restore all of these files from one copy. If timer "
+        "shows which messages were delivered; with timerRocksDBEnable `rocksdbstore` from the commit log. Otherwise restore all of these "
+        "files from one copy. If timer "
         "data must be removed, remove timerwheel, timerlog, timercheck and timermetrics together: messages that are due already and "
         "still in the queue are then delivered once more.",
     ),

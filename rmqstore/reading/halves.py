@@ -20,6 +20,7 @@ from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 
 FAMILY = "trans"
+_LONG = 8
 HALF_TOPICS = frozenset({ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC})
 
 
@@ -31,6 +32,10 @@ class Half:
     size: int
     topic: str | None
     transaction: str | None
+
+    def is_named_by(self, key: bytes, value: bytes) -> bool:
+        """Return whether this is its entry, whatever the number of questions to the producer is."""
+        return key == self.key and len(value) == HALF_ENTRY.sizeof() and HALF_ENTRY.parse(value).size == self.size
 
     @property
     def key(self) -> bytes:
@@ -76,6 +81,11 @@ def halves_of(store: Store) -> Halves:
                 if record is not None and record.topic == topic:
                     found.take(topic, record.physical_offset, record.size, record.properties)
     return found
+
+
+def place_of(key: bytes) -> int | None:
+    """Return the physical offset in the key of an entry, None for a key of another form."""
+    return int.from_bytes(key[:_LONG], "big", signed=True) if key[_LONG : _LONG + 1] == b"@" else None
 
 
 def last_half(store: Store) -> int | None:

@@ -63,12 +63,12 @@ def last_indexed(store: Store) -> int | None:
 
 
 def index_pairs(topic: str, properties: Mapping[str, str], physical_offset: int, store_timestamp: int) -> list[tuple[bytes, bytes]]:
-    """Return the entries of a message, none if it has no unique key: for that, for each key, and for the tag.
+    """Return the entries of a message, none if it has no unique key, or a damaged time: for that, for each key, and for the tag.
 
     The source is the sheet of the newer releases, §5.2. Brokers leave out messages that were rolled back.
     """
     unique = properties.get(UNIQ_KEY)
-    if not unique:
+    if not unique or store_timestamp < 0:
         return []
     texts = {f"@{topic}@U@{unique}@"}
     texts |= {f"@{topic}@K@{key}@{unique}@" for key in properties.get(KEYS, "").split(" ") if key}

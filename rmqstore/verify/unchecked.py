@@ -82,8 +82,9 @@ def _rocksdb_configuration(context: Context) -> Iterator[NotChecked]:
 
 
 def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
-    wanted = context.options.wants("index") or context.options.wants("timer")
-    if not wanted or not _any_database(context.store, [context.store.path_of(PartKind.ROCKSDBSTORE)]):
+    if not any(map(context.options.wants, ("index", "timer", "store"))) or not _any_database(
+        context.store, [context.store.path_of(PartKind.ROCKSDBSTORE)]
+    ):
         return
     read = None if liveness(context.store).in_use else probe(next(databases(context.store, DatabaseUse.MESSAGES)))
     if read is None or not read.sound:
@@ -94,7 +95,7 @@ def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
         yield NotChecked("the index in rocksdbstore/", _why(context, "compared with a DLedger log"))
     elif context.options.wants("index") and not is_compared(entries.get(INDEX, 0)):
         yield NotChecked("the index in rocksdbstore/", f"it has {entries[INDEX]} entries; up to {MOST_ENTRIES} are compared with the log")
-    if entries.get(TRANSACTIONS) and context.store.dledger is not None:
+    if context.options.wants("store") and entries.get(TRANSACTIONS) and context.store.dledger is not None:
         yield NotChecked("transactions in rocksdbstore/", _why(context, "compared with a DLedger log"))
 
 

@@ -6,6 +6,7 @@ from rmqstore.errors import UnreadableError
 from rmqstore.prediction.blockers import Unknown
 from rmqstore.reading.halves import last_half
 from rmqstore.reading.indexdatabase import last_indexed
+from rmqstore.reading.messagedatabase import message_database
 from rmqstore.store.rocksdb.databases import DatabaseUse, databases
 from rmqstore.store.rocksdb.library import START, probe
 from rmqstore.store.root import Store
@@ -15,7 +16,7 @@ from rmqstore.versions import Profile
 def known_in_rocksdb(store: Store, profile: Profile) -> tuple[int, ...]:
     """Return the physical offset of the last message of each part that settings keep in RocksDB, 0 for a part without any.
 
-    Raises Unknown where the database cannot be read: brokers continue with what they can read.
+    Raises Unknown where the database is in use or cannot be read: brokers continue with what they can read.
     """
     config = store.config
     index = profile.message_database and config.flag("indexRocksDBEnable")
@@ -25,8 +26,9 @@ def known_in_rocksdb(store: Store, profile: Profile) -> tuple[int, ...]:
         return ()
     try:
         database = next(databases(store, DatabaseUse.MESSAGES), None)
-        if database is not None and not probe(database, START).sound:
-            raise Unknown("rocksdbstore cannot be read: recovery begins where its index and transactions end")
+        unread = database is not None and database.may_have_entries and message_database(store, limit=START) is None
+        if unread or (database is not None and not probe(database, START).sound):
+            raise Unknown("rocksdbstore is in use or cannot be read: recovery begins where its index and transactions end")
         last = [last_indexed(store)] if index else []
         last += [last_half(store)] if halves else []
     except (UnreadableError, OSError) as error:

@@ -17,7 +17,6 @@ from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC
 from rmqstore.formats.rocksdb import (
     DELIVERED_KEY,
     HALF_ENTRY,
-    HALF_KEY,
     LAST_OFFSET_KEY,
     LAST_TIME_KEY,
     SCANNED_KEY,
@@ -26,7 +25,7 @@ from rmqstore.formats.rocksdb import (
 )
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.reading.halves import FAMILY as HALVES
-from rmqstore.reading.halves import HALF_TOPICS, Halves
+from rmqstore.reading.halves import HALF_TOPICS, Halves, place_of
 from rmqstore.reading.indexdatabase import FAMILY as INDEX
 from rmqstore.reading.indexdatabase import index_pairs, last_indexed, offset_of
 from rmqstore.reading.timeline import FAMILY as TIMER
@@ -48,7 +47,13 @@ from rmqstore.verify.timer.files import open_timer, timer_queue
 from rmqstore.wording import counted
 
 _SWITCHES = {INDEX: "indexRocksDBEnable", TIMER: "timerRocksDBEnable", HALVES: "transRocksDBEnable"}
+_BOTH = (
+    "rocksdbstore cannot be read, and a timer log is there as well: its timed messages are not taken over, and a start reads their queue "
+    "again from where timercheck says."
+)
 _LONG = 8
+_LATEST = (1 << 63) - 1
+"""The latest time that a key has room for; a damaged one may be any number."""
 Pair = tuple[bytes, bytes]
 
 
@@ -64,7 +69,9 @@ def plan_messages(planning: Planning, store: Store, log: FutureLog, judgement: J
     """Plan a new database if the present one is used and cannot be read, or has not what the future log shows; nothing otherwise.
 
     An index with findings is built as a whole, and so are transactions. A part is used if its setting says so, or, without a setting, if
-    it has entries, or by other signs. Raises UnreadableError, StoreChangedError, OSError, RmqstoreError where the library fails.
+    it has entries or cannot be read, or by other signs.
+
+    Raises UnreadableError, StoreChangedError, OSError, RmqstoreError where the library fails.
     """
     if store.dledger is not None or not planning.profile.message_database:
         return
@@ -74,11 +81,14 @@ def plan_messages(planning: Planning, store: Store, log: FutureLog, judgement: J
     if not used:
         return
     sound = database if report is not None and report.sound else None
-    contents = {name: _copied(sound, name) for name in _names(sound)}
+    there = [] if report is None or sound is None else [family.name for family in report.families]
+    contents = {name: _copied(sound, name) for name in (*_SWITCHES, *there)}
     if INDEX in used:
         contents[INDEX] = _index(store, log, None if judgement.index_database else sound)
     if TIMER in used and not store.timerlog.files:
         contents[TIMER] = _timeline(store, log, sound)
+    elif TIMER in used and database is not None and sound is None:
+        planning.builder.note(_BOTH)
     if HALVES in used:
         contents[HALVES] = _halves(log, sound, doubtful=_doubtful_halves(store, judgement))
     reasons = [content.why for content in contents.values() if content.why is not None]
@@ -91,7 +101,7 @@ def _is_used(store: Store, family: str, report: Report | None) -> bool:
     setting = store.config.explicit(_SWITCHES[family])
     if setting is not None:
         return is_on(setting)
-    if report is not None and any(one.name == family and one.entries for one in report.families):
+    if report is not None and any(one.name == family and (one.entries or one.error) for one in report.families):
         return True
     return report is not None and family in _SIGNS and _SIGNS[family](store)
 
@@ -108,12 +118,6 @@ def _times_without_wheel(store: Store) -> bool:
 
 _SIGNS = {TIMER: _times_without_wheel, HALVES: _has_halves}
 """Signs of use in a store whose database is empty, as a kill leaves it, and whose settings are unknown; there is none of the index."""
-
-
-def _names(sound: Database | None) -> list[str]:
-    """Return the names of the families of a new database, those of the present one among them."""
-    there = [] if sound is None else [family.name for family in probe(sound).families]
-    return list(dict.fromkeys([*_SWITCHES, *there]))
 
 
 def _plan(
@@ -217,7 +221,7 @@ def _timeline(store: Store, log: FutureLog, sound: Database | None) -> _Content:
     waiting = {
         (one.due, one.key): one
         for one in sorted(topic.pending, key=lambda one: one.queue_offset)
-        if one.key and (one.due, one.key) not in done and (one.due >= delivered or one.queue_offset >= scanned)
+        if one.key and 0 <= one.due <= _LATEST and (one.due, one.key) not in done and (one.due >= delivered or one.queue_offset >= scanned)
     }
     end = max((one.queue_offset + 1 for one in topic.messages), default=0)
     again = {key for key in done if key in known} | {
@@ -290,5 +294,5 @@ def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> _Conte
 
 def _may_be_open(key: bytes, halves: Halves, log: FutureLog) -> bool:
     """Return whether an entry may be of a half message without an answer; one before the log stays."""
-    place: int = HALF_KEY.parse(key).physical_offset
-    return place not in halves.answered and place < log.end_offset and not log.is_damaged(place)
+    place = place_of(key)
+    return place is not None and place not in halves.answered and place < log.end_offset and not log.is_damaged(place)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rmqstore.findings import Finding
 from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC
-from rmqstore.formats.rocksdb import HALF_KEY, LAST_OFFSET_KEY
-from rmqstore.reading.halves import FAMILY, Half, Halves, halves_of
+from rmqstore.formats.rocksdb import LAST_OFFSET_KEY
+from rmqstore.reading.halves import FAMILY, Half, Halves, halves_of, place_of
 from rmqstore.reading.messagedatabase import message_database
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.asfiles import with_file_queues
@@ -33,11 +33,15 @@ def _check(context: Context, path: Path) -> Iterator[Finding]:
     if database is None:
         return
     entries = dict(pair for _, pair in pairs_of_database(database, FAMILY) if pair is not None)
-    last = int.from_bytes(entries.pop(LAST_OFFSET_KEY, b""), "big", signed=True)
+    stored = entries.pop(LAST_OFFSET_KEY, None)
+    last = -1 if stored is None else int.from_bytes(stored, "big", signed=True)
     with with_file_queues(context.store) as store:
         halves = halves_of(store)
     for key, value in entries.items():
-        place: int = HALF_KEY.parse(key).physical_offset
+        place = place_of(key)
+        if place is None:
+            yield context.finding(_CODE, f"an entry of the family {FAMILY} has another form: {key[:40]!r}", file=path, count=1)
+            continue
         why = _wrong(context, halves, place, key, value)
         if why is not None:
             yield context.finding(_CODE, f"the transaction at {place}: {why}", file=path, offset=place, count=1)
@@ -58,8 +62,7 @@ def _wrong(context: Context, halves: Halves, place: int, key: bytes, value: byte
     """Return how an entry contradicts the log, None if it does not; what the start after a crash corrects is no contradiction."""
     half = halves.open.get(place)
     if half is not None:
-        same = half.key == key and half.value(0)[-len(value) // 2 :] == value[len(value) // 2 :]
-        return None if same else "its entry has another topic, transaction or size than the half message"
+        return None if half.is_named_by(key, value) else "its entry has another topic, transaction or size than the half message"
     if place in halves.answered:
         return None if context.crashed else "it ended, and the producer is asked for it again"
     if place < context.store.message_log.min_offset or context.log.is_damaged(place):

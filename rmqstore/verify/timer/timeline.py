@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from rmqstore.findings import Finding
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import TIMER_DEL_UNIQKEY, UNIQ_KEY
+from rmqstore.formats.record import Record
 from rmqstore.reading.entries import units
 from rmqstore.reading.timeline import Timeline, TimelineEntry, timeline_of
 from rmqstore.scan.walk import LogScanner
@@ -84,28 +85,30 @@ def _not_entered(context: Context, path: Path, timeline: Timeline) -> Iterator[F
                 continue
             due = deliver_time(record.properties)
             if due is not None and (timeline.delivered is None or due >= timeline.delivered) and record.unique_key not in known:
-                lost.append((record.unique_key, unit))
-    lost = [(key, unit) for key, unit in lost if key not in deleted]
+                lost.append(record)
+    lost = [record for record in lost if record.unique_key not in deleted]
     if lost:
-        there = _delivered(context, {key for key, _ in lost}, lost[0][1].physical_offset)
-        lost = [(key, unit) for key, unit in lost if key not in there]
+        there = _delivered(context, lost)
+        lost = [record for record in lost if record.unique_key not in there]
     if lost:
         text = f"{counted(len(lost), 'timed message')} that the timer has read {'is' if len(lost) == 1 else 'are'} not in the family timer"
-        first = lost[0][1]
+        first = lost[0]
         place = {"topic": TIMER_TOPIC, "queue_id": 0, "queue_offset": first.queue_offset, "offset": first.physical_offset}
-        yield context.finding(CODE, f"{text}, and not delivered: the first one is {lost[0][0]}", file=path, count=len(lost), **place)
+        yield context.finding(CODE, f"{text}, and not delivered: the first one is {first.unique_key}", file=path, count=len(lost), **place)
 
 
-def _delivered(context: Context, keys: set[str], start: int) -> set[str]:
-    """Return which unique keys a message of another topic has, at or after `start`: the log shows that they were delivered."""
+def _delivered(context: Context, timed: Sequence[Record]) -> set[str]:
+    """Return the unique keys of those that a message of another topic has, born at the same time: the log shows that it was delivered."""
     found: set[str] = set()
-    scanner = LogScanner()
+    scanner, start = LogScanner(), min(record.physical_offset for record in timed)
+    keys, born = {record.unique_key for record in timed}, [record.born_timestamp for record in timed]
     for file in context.store.message_log.files:
         for batch in scanner.batches(file) if file.end > start else ():
             others = [number for number in np.unique(batch.records["topic"]).tolist() if scanner.topic(number) != TIMER_TOPIC]
-            for row in np.flatnonzero(np.isin(batch.records["topic"], others)).tolist():
+            wanted = np.isin(batch.records["topic"], others) & np.isin(batch.records["born_timestamp"], born)
+            for row in np.flatnonzero(wanted).tolist():
                 key = batch.properties(row).get(UNIQ_KEY)
-                if key in keys:
+                if key is not None and key in keys:
                     found.add(key)
     return found
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from rmqstore.errors import UnreadableError
-from rmqstore.formats.properties import KEYS, TAGS, UNIQ_KEY
+from rmqstore.formats.indexentry import FAMILY, HOUR
 from rmqstore.reading.messagedatabase import message_database
+from rmqstore.scan.entries import EntryHasher
+from rmqstore.scan.kernels.entries import ENTRY_DTYPE, Reading
+from rmqstore.store.rocksdb.databases import Database
+from rmqstore.store.rocksdb.framing import END, ENTRY, LENGTH
 from rmqstore.store.rocksdb.library import linked
-from rmqstore.store.rocksdb.streams import RECOVERY, exactly, output_of
+from rmqstore.store.rocksdb.streams import RECOVERY, exactly, framed_pairs, output_of
 from rmqstore.store.root import Store
 
 MOST_TOPICS = 500
 """Topics of a lookup; their names are words of a command line."""
-HOUR = 3_600_000
-FAMILY = "default"
 _CHILD = "rmqstore.store.rocksdb.indexed"
 _LONG = struct.Struct(">q")
+_BLOCK = 4 << 20
+"""Bytes that are read together; more for a longer entry."""
+_NONE = np.zeros(0, ENTRY_DTYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +70,74 @@ def last_indexed(store: Store) -> int | None:
     return None if answer is None else answer.last
 
 
-def index_pairs(topic: str, properties: Mapping[str, str], physical_offset: int, store_timestamp: int) -> list[tuple[bytes, bytes]]:
-    """Return the entries of a message, none if it has no unique key, or a damaged time: for that, for each key, and for the tag.
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries (ENTRY_DTYPE, their places in `frames`) as they are in the stream of a database, or `other`: a key and value of another form.
 
-    The source is the sheet of the newer releases, §5.2. Brokers leave out messages that were rolled back.
+    `frames` (uint8) lasts until the next ones are read.
     """
-    unique = properties.get(UNIQ_KEY)
-    if not unique or store_timestamp < 0:
-        return []
-    texts = {f"@{topic}@U@{unique}@"}
-    texts |= {f"@{topic}@K@{key}@{unique}@" for key in properties.get(KEYS, "").split(" ") if key}
-    if properties.get(TAGS):
-        texts.add(f"@{topic}@T@{properties[TAGS]}@{unique}@")
-    head, place, value = map(_LONG.pack, (store_timestamp // HOUR * HOUR, physical_offset, store_timestamp))
-    return [(head + text.encode("utf-8", "surrogateescape") + place, value) for text in texts]
+
+    rows: npt.NDArray[np.void]
+    frames: npt.NDArray[np.uint8]
+    other: tuple[bytes, bytes] | None = None
+
+    def key(self, row: int) -> bytes:
+        """Return the key of an entry."""
+        start = int(self.rows["at"][row]) + 1 + LENGTH
+        data = self.frames[start - LENGTH : start].tobytes()
+        return self.frames[start : start + int.from_bytes(data, "big")].tobytes()
+
+    def without(self, left_out: npt.NDArray[np.bool_]) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield the frames but for those of some rows."""
+        start = 0
+        for row in np.flatnonzero(left_out).tolist():
+            yield self.frames[start : int(self.rows["at"][row])]
+            start = int(self.rows["at"][row + 1]) if row + 1 < len(self.rows) else len(self.frames)
+        yield self.frames[start:]
 
 
-def offset_of(key: bytes) -> int | None:
-    """Return the physical offset in the key of an entry, None for a key of another form."""
-    if len(key) <= 2 * _LONG.size or key[_LONG.size : _LONG.size + 1] != b"@":
-        return None
-    offset: int = _LONG.unpack_from(key, len(key) - _LONG.size)[0]
-    return offset
+def index_entries(database: Database, hasher: EntryHasher) -> Iterator[Entries]:
+    """Yield the entries of the index in the order of their keys. Raises UnreadableError if the library fails, OSError."""
+    with framed_pairs(database, FAMILY) as stream:
+        data = np.empty(_BLOCK, np.uint8)
+        kept = 0
+        while True:
+            if kept == len(data):
+                data = np.concatenate((data, np.empty(len(data), np.uint8)))
+            got = stream.readinto(data[kept:].data)  # type: ignore[attr-defined]
+            end, at = kept + got, 0
+            while True:
+                rows, reached, reason = hasher.hashed(data[:end], at)
+                if reached > at:
+                    rows["at"] -= at
+                    yield Entries(rows, data[at:reached])
+                at = reached
+                if reason is Reading.UNUSUAL:
+                    frame = _frame(data[at:end])
+                    if frame is None:
+                        break
+                    length, pair = frame
+                    if pair is not None:
+                        yield Entries(_NONE, data[:0], pair)
+                    at += length
+                elif reason is Reading.DONE:
+                    break
+            if got == 0:
+                if data[at:end].tobytes() != END:
+                    raise EOFError
+                return
+            kept = end - at
+            data[:kept] = data[at:end].copy()
+
+
+def _frame(data: npt.NDArray[np.uint8]) -> tuple[int, tuple[bytes, bytes] | None] | None:
+    """Return the length of the first frame and its entry, if it is one; None if it is not all there."""
+    kind, start, parts = data[:1].tobytes(), 1, []
+    for _ in range(2 if kind == ENTRY else 1):
+        length = int.from_bytes(data[start : start + LENGTH].tobytes(), "big")
+        end = start + LENGTH + length
+        if end > len(data):
+            return None
+        parts.append(data[start + LENGTH : end].tobytes())
+        start = end
+    return start, (parts[0], parts[1]) if kind == ENTRY else None

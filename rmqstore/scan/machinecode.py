@@ -29,6 +29,7 @@ SHARES = (
     ),
     (
         "rmqstore.scan.jsonl",
+        "rmqstore.scan.kernels.entries",
         "rmqstore.scan.kernels.further",
         "rmqstore.scan.kernels.index",
         "rmqstore.scan.kernels.queue",

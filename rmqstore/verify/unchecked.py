@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
+from rmqstore.formats.indexentry import FAMILY as INDEX
 from rmqstore.reading.halves import FAMILY as TRANSACTIONS
-from rmqstore.reading.indexdatabase import FAMILY as INDEX
 from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind

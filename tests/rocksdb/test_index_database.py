@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from rmqstore.errors import UnreadableError
+from rmqstore.reading import indexdatabase
 from rmqstore.reading.messagedatabase import message_database
+from rmqstore.scan.entries import EntryHasher
 from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 from rmqstore.verify.index import database as checked
@@ -153,3 +157,50 @@ def test_a_damaged_table_of_the_index_ends_no_command(tmp_path: Path) -> None:
     assert "rocksdbstore/" in {one["area"] for one in run.objects[-1]["not_checked"]}
     diagnosed = rmqstore("doctor", root, *OPTIONS, "--format", "json")
     assert diagnosed.status == 1 and "could not be read" not in diagnosed.objects[-1]["headline"]
+
+
+@pytest.mark.parametrize("block", [64, 1000, 1 << 20])
+def test_entries_are_read_in_blocks_of_any_size(root: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = message_database(Store.open(root), family="default")
+    assert found is not None
+    monkeypatch.setattr(indexdatabase, "_BLOCK", block)
+    keys, others = [], []
+    for some in indexdatabase.index_entries(found, EntryHasher()):
+        keys += [some.key(row) for row in range(len(some.rows))]
+        others += [some.other] if some.other is not None else []
+    assert keys == [key for key, _ in entries(root)]
+    assert [key for key, _ in others] == [b"lastOffsetPy", b"lastStoreTimeStamp"]
+
+
+def test_a_database_whose_reader_ends_early_is_no_shorter_index(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = message_database(Store.open(root), family="default")
+    assert found is not None
+    monkeypatch.setattr(indexdatabase, "END", b"!")
+    with pytest.raises(UnreadableError, match="ended before it had read everything"):
+        list(indexdatabase.index_entries(found, EntryHasher()))
+
+
+def test_entries_but_for_some(root: Path) -> None:
+    found = message_database(Store.open(root), family="default")
+    assert found is not None
+    for some in indexdatabase.index_entries(found, EntryHasher()):
+        for left_out in (some.rows["at"] % 3 == 0, some.rows["at"] >= 0, some.rows["at"] < 0):
+            rest = np.frombuffer(b"".join(piece.tobytes() for piece in some.without(left_out)), np.uint8)
+            keys = [key for row, key in enumerate(map(some.key, range(len(some.rows)))) if not left_out[row]]
+            rows, _, _ = EntryHasher().hashed(rest)
+            assert [indexdatabase.Entries(rows, rest).key(row) for row in range(len(rows))] == keys
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+def test_a_damaged_block_is_no_end_of_the_entries(root: Path, share: float) -> None:
+    found = message_database(Store.open(root), family="default")
+    assert found is not None
+    whole = len(entries(root))
+    table = max(found.directory.glob("*.sst"), key=lambda path: path.stat().st_size)
+    data = bytearray(table.read_bytes())
+    data[int(len(data) * share) + 50] ^= 1
+    table.write_bytes(data)
+    read = []
+    with pytest.raises(UnreadableError, match="ended before"):
+        read += [pair for _, pair in pairs_of_database(found, "default")]
+    assert len(read) < whole

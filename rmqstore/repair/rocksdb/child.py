@@ -1,7 +1,7 @@
 """A process that makes a database, so that a crash of the library ends this process alone.
 
 `python -m rmqstore.repair.rocksdb.child DIRECTORY FAMILY…` reads from standard input, numbers big-endian: `F` and the number of a family
-(4 bytes), into which goes what follows; for each entry `L`, key and value, each with its length (4 bytes) before it; for each queue `Q`
+(4 bytes), into which goes what follows; for each entry `P`, key and value, each with its length (4 bytes) before it; for each queue `Q`
 and its prefix, as `rmqstore.store.rocksdb.entries` prints it, and then its entries `E`, their number (4 bytes), and for each the queue
 offset (8 bytes) and the value (28 bytes); `.` at the end. Every broker opens what comes of that: tables of format version 5 without
 compression (fact sheet queues §8.1).
@@ -16,7 +16,7 @@ from typing import IO
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
 
 from rmqstore.store.rocksdb.entries import VALUE_SIZE
-from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE
+from rmqstore.store.rocksdb.framing import END, ENTRY, FAMILY, LENGTH, OFFSET_SIZE
 from rmqstore.store.rocksdb.streams import exactly, prefixed
 
 _FORMAT_VERSION = 5
@@ -38,12 +38,12 @@ def _write(directory: str, names: list[str], source: IO[bytes]) -> None:
     how = WriteOptions()
     how.disable_wal = True  # type: ignore[method-assign,assignment]  # an attribute, whatever the stubs say
     queue, family, batch, waiting = b"", handles[0], WriteBatch(raw_mode=True), 0
-    while (kind := exactly(source, 1)) != b".":
-        if kind == b"F":
+    while (kind := exactly(source, 1)) != END:
+        if kind == FAMILY:
             family = handles[int.from_bytes(exactly(source, LENGTH), "big")]
         elif kind == b"Q":
             queue = prefixed(source)
-        elif kind == b"L":
+        elif kind == ENTRY:
             batch.put(prefixed(source), prefixed(source), family)
             waiting += 1
         else:

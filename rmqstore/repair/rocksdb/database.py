@@ -27,7 +27,7 @@ from rmqstore.scan.kernels.offsets import BORN_HOST, BORN_HOST_V6, HOST_V4_WIDTH
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.rocksdb.databases import ENTRIES, OFFSETS, REACHED_KEY
-from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE, with_length
+from rmqstore.store.rocksdb.framing import END, FAMILY, LENGTH, OFFSET_SIZE, framed, with_length
 from rmqstore.store.window import Window, map_window
 from rmqstore.verify.queues.spans import QueueKey
 
@@ -55,7 +55,7 @@ def made_database(staging: Staging, families: Sequence[str], send: Callable[[IO[
             assert child.stdin is not None and child.stderr is not None
             try:
                 send(child.stdin)
-                child.stdin.write(b".")
+                child.stdin.write(END)
                 child.stdin.close()
             except BrokenPipeError:
                 pass
@@ -71,12 +71,12 @@ def made_database(staging: Staging, families: Sequence[str], send: Callable[[IO[
 
 def send_family(target: IO[bytes], number: int) -> None:
     """Send that what follows goes into the family of this number."""
-    target.write(b"F" + number.to_bytes(LENGTH, "big"))
+    target.write(FAMILY + number.to_bytes(LENGTH, "big"))
 
 
 def send_pair(target: IO[bytes], key: bytes, value: bytes) -> None:
     """Send an entry."""
-    target.write(b"L" + with_length(key) + with_length(value))
+    target.write(framed([(key, value)]))
 
 
 def queue_database(

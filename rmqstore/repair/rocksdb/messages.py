@@ -7,39 +7,35 @@ of a clean stop the index lacks them for good. The log has all of it (sheet of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import IO
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from rmqstore.formats.indexentry import FAMILY as INDEX
 from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC
 from rmqstore.formats.rocksdb import (
     DELIVERED_KEY,
     HALF_ENTRY,
     LAST_OFFSET_KEY,
-    LAST_TIME_KEY,
     SCANNED_KEY,
     TIMELINE_ENTRY,
     TIMELINE_KEY,
 )
-from rmqstore.formats.sysflag import SysFlag
 from rmqstore.reading.halves import FAMILY as HALVES
 from rmqstore.reading.halves import HALF_TOPICS, Halves, place_of
-from rmqstore.reading.indexdatabase import FAMILY as INDEX
-from rmqstore.reading.indexdatabase import index_pairs, last_indexed, offset_of
 from rmqstore.reading.timeline import FAMILY as TIMER
 from rmqstore.reading.timeline import timeline_of
 from rmqstore.repair.derived.judgement import Judgement
 from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.derived.timer.rebuilt import messages_of
 from rmqstore.repair.log.future import FutureLog
-from rmqstore.repair.rocksdb.database import made_database, send_family, send_pair
+from rmqstore.repair.rocksdb.content import Content, Pair, content_of, copied, pairs_in, send
+from rmqstore.repair.rocksdb.database import made_database
+from rmqstore.repair.rocksdb.messageindex import index_content
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.databases import Database, DatabaseUse, databases, is_on
 from rmqstore.store.rocksdb.library import Report, probe
-from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.parts.halves import check as check_halves
@@ -54,15 +50,6 @@ _BOTH = (
 _LONG = 8
 _LATEST = (1 << 63) - 1
 """The latest time that a key has room for; a damaged one may be any number."""
-Pair = tuple[bytes, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """The entries of a column family, which `pairs` yields. `why`: how the present ones differ, None if they do not."""
-
-    pairs: Callable[[], Iterator[Pair]]
-    why: str | None = None
 
 
 def plan_messages(planning: Planning, store: Store, log: FutureLog, judgement: Judgement) -> None:
@@ -82,9 +69,9 @@ def plan_messages(planning: Planning, store: Store, log: FutureLog, judgement: J
         return
     sound = database if report is not None and report.sound else None
     there = [] if report is None or sound is None else [family.name for family in report.families]
-    contents = {name: _copied(sound, name) for name in (*_SWITCHES, *there)}
+    contents = {name: copied(sound, name) for name in (*_SWITCHES, *there)}
     if INDEX in used:
-        contents[INDEX] = _index(store, log, None if judgement.index_database else sound)
+        contents[INDEX] = index_content(store, log, None if judgement.index_database else sound)
     if TIMER in used and not store.timerlog.files:
         contents[TIMER] = _timeline(store, log, sound)
     elif TIMER in used and database is not None and sound is None:
@@ -121,19 +108,11 @@ _SIGNS = {TIMER: _times_without_wheel, HALVES: _has_halves}
 
 
 def _plan(
-    planning: Planning, store: Store, database: Database | None, report: Report | None, contents: Mapping[str, _Content], reasons: list[str]
+    planning: Planning, store: Store, database: Database | None, report: Report | None, contents: Mapping[str, Content], reasons: list[str]
 ) -> None:
     builder, directory = planning.builder, store.path_of(PartKind.ROCKSDBSTORE)
-    counts = dict.fromkeys(contents, 0)
-
-    def send(target: IO[bytes]) -> None:
-        for number, (name, content) in enumerate(contents.items()):
-            send_family(target, number)
-            for key, value in content.pairs():
-                send_pair(target, key, value)
-                counts[name] += 1
-
-    made = made_database(planning.staging, list(contents), send)
+    counts: dict[str, int] = {}
+    made = made_database(planning.staging, list(contents), lambda target: counts.update(send(target, contents)))
     if database is None:
         reason, code = "the database of index, timed messages and transactions is missing", None
     elif report is not None and report.sound:
@@ -151,66 +130,14 @@ def _plan(
     builder.note(f"The new {PartKind.ROCKSDBSTORE} has these entries: {listed}.")
 
 
-def _pairs(database: Database | None, family: str) -> Iterator[Pair]:
-    if database is not None:
-        yield from (pair for _, pair in pairs_of_database(database, family) if pair is not None)
-
-
-def _copied(database: Database | None, family: str) -> _Content:
-    return _Content(lambda: _pairs(database, family))
-
-
 def _long(value: bytes | None) -> int:
     return -1 if value is None or len(value) != _LONG else int.from_bytes(value, "big", signed=True)
-
-
-# Index
-
-
-def _index(store: Store, log: FutureLog, sound: Database | None) -> _Content:
-    """Return the entries of all messages; those of a valid index are taken over."""
-    last = last_indexed(store) if sound is not None else None
-    since = -1 if last is None or last >= log.end_offset else last
-    kept = sound if since >= 0 else None
-
-    def pairs() -> Iterator[Pair]:
-        newest = {LAST_OFFSET_KEY: since, LAST_TIME_KEY: -1}
-        for key, value in _pairs(kept, INDEX):
-            place = offset_of(key)
-            if key in newest:
-                newest[key] = _long(value)
-            elif place is None or (place < log.end_offset and not log.is_damaged(place)):
-                yield key, value
-        for offset, time, pair in _indexed(log, since):
-            newest = {LAST_OFFSET_KEY: offset, LAST_TIME_KEY: time}
-            yield pair
-        yield from ((key, number.to_bytes(_LONG, "big", signed=True)) for key, number in newest.items() if number >= 0)
-
-    missing = next(_indexed(log, since), None)
-    if missing is not None:
-        return _Content(pairs, f"its index lacks the messages from offset {missing[0]} on")
-    keys = (key for key, _ in _pairs(kept, INDEX)) if log.damages else ()
-    lost = any(place is not None and log.is_damaged(place) for place in map(offset_of, keys))
-    return _Content(pairs, "its index has keys of lost messages" if lost else None)
-
-
-def _indexed(log: FutureLog, since: int) -> Iterator[tuple[int, int, Pair]]:
-    """Yield physical offset, store time and an entry of each message after `since` that has any."""
-    scanner = LogScanner(windows=log.window)
-    for batch in replace(log, files=tuple(file for file in log.files if file.end > since)).batches(scanner):
-        records = batch.records
-        wanted = records["position"] > since
-        wanted &= records["sys_flag"] & int(SysFlag.TRANSACTION_MASK) != int(SysFlag.TRANSACTION_ROLLBACK)
-        for row in np.flatnonzero(wanted).tolist():
-            offset, time = int(records["position"][row]), int(records["store_timestamp"][row])
-            for pair in index_pairs(scanner.topic(int(records["topic"][row])), batch.properties(row), offset, time):
-                yield offset, time, pair
 
 
 # Timed messages
 
 
-def _timeline(store: Store, log: FutureLog, sound: Database | None) -> _Content:
+def _timeline(store: Store, log: FutureLog, sound: Database | None) -> Content:
     """Return the messages that wait, or the present entries if a start delivers each of them once."""
     found = timeline_of(store) if sound is not None else None
     scanned = 0 if found is None or found.scanned is None else found.scanned
@@ -235,7 +162,7 @@ def _timeline(store: Store, log: FutureLog, sound: Database | None) -> _Content:
     if scanned > end and topic.messages:
         reasons.append(f"its timer continues at queue offset {scanned}, after the last timed message")
     if sound is not None and not reasons:
-        return _copied(sound, TIMER)
+        return copied(sound, TIMER)
 
     def pairs() -> Iterator[Pair]:
         for (due, key), one in waiting.items():
@@ -246,7 +173,7 @@ def _timeline(store: Store, log: FutureLog, sound: Database | None) -> _Content:
         if first is not None:
             yield DELIVERED_KEY, first.to_bytes(_LONG, "big")
 
-    return _Content(pairs, " and ".join(reasons) or None)
+    return content_of(pairs, " and ".join(reasons) or None)
 
 
 # Transactions
@@ -258,7 +185,7 @@ def _doubtful_halves(store: Store, judgement: Judgement) -> bool:
     return next(check_halves(context), None) is not None
 
 
-def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> _Content:
+def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> Content:
     """Return the half messages without an answer; unless it is doubtful, what a valid database has of older ones is taken over."""
     halves, scanner = Halves(), LogScanner(windows=log.window)
     for batch in log.batches(scanner):
@@ -267,7 +194,7 @@ def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> _Conte
         for row in np.flatnonzero(np.isin(records["topic"], of_halves)).tolist() if of_halves else ():
             place, size = int(records["position"][row]), int(records["size"][row])
             halves.take(scanner.topic(int(records["topic"][row])), place, size, batch.properties(row))
-    there = dict(_pairs(sound, HALVES))
+    there = dict(pairs_in(sound, HALVES))
     last = _long(there.pop(LAST_OFFSET_KEY, None))
     doubtful = doubtful and not log.damages and last < log.end_offset  # in a damaged log the answers may be lost
     kept = {} if doubtful else {key: value for key, value in there.items() if _may_be_open(key, halves, log)}
@@ -289,7 +216,7 @@ def _halves(log: FutureLog, sound: Database | None, *, doubtful: bool) -> _Conte
     reasons += [f"it has {counted(ended, 'transaction')} that ended, or whose half message is lost"] if ended else []
     if doubtful and not reasons:
         reasons.append("its transactions contradict the log")
-    return _Content(pairs, " and ".join(reasons) or None)
+    return content_of(pairs, " and ".join(reasons) or None)
 
 
 def _may_be_open(key: bytes, halves: Halves, log: FutureLog) -> bool:

@@ -69,8 +69,16 @@ def pairs_of(family: Rdict | None) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values of a column family; every block is compared with its checksum. Raises what the library raises."""
     if family is None:
         return
+    key = None
+    for key, value in family.items(read_opt=_reading()):
+        yield key, value  # type: ignore[misc]  # in raw mode both are bytes
+    # That iterator, which takes half the time of a cursor, ends at a damaged block as at the last entry.
     cursor = family.iter(_reading())
-    cursor.seek_to_first()
+    if key is None:
+        cursor.seek_to_first()
+    else:
+        cursor.seek(key)
+        cursor.next()
     while cursor.valid():
         yield cursor.key(), cursor.value()
         cursor.next()

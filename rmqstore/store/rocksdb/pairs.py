@@ -7,9 +7,13 @@ name, for each of its entries `P`, the key and the value; each of these with its
 from __future__ import annotations
 
 import sys
+from itertools import islice
 
 from rmqstore.store.rocksdb.child import open_families, pairs_of, restrict
-from rmqstore.store.rocksdb.framing import with_length
+from rmqstore.store.rocksdb.framing import END, FAMILY, framed, with_length
+
+_TOGETHER = 1 << 12
+"""Entries of a piece."""
 
 
 def main() -> None:
@@ -26,10 +30,11 @@ def print_pairs(directory: str, mode: str, *wanted: str) -> None:
     for name, family in families.items():
         if wanted and name not in wanted:
             continue
-        out.write(b"F" + with_length(name.encode()))
-        for key, value in pairs_of(family):
-            out.write(b"P" + with_length(key) + with_length(value))
-    out.write(b".")
+        out.write(FAMILY + with_length(name.encode()))
+        pairs = pairs_of(family)
+        while piece := list(islice(pairs, _TOGETHER)):
+            out.write(framed(piece))
+    out.write(END)
 
 
 if __name__ == "__main__":

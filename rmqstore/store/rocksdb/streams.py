@@ -12,11 +12,14 @@ from typing import IO
 
 from rmqstore.children import environment
 from rmqstore.errors import UnreadableError
+from rmqstore.store.rocksdb import framing
 from rmqstore.store.rocksdb.databases import Database
 from rmqstore.store.rocksdb.library import copied, linked, longest_seconds
 
 _LENGTH = struct.Struct(">I")
 _PAIRS, _REPAIRED = "rmqstore.store.rocksdb.pairs", "rmqstore.store.rocksdb.repaired"
+_PIPE = 1 << 20
+"""Bytes: as many as a process without privileges may ask for."""
 RECOVERY = "skip_any_corrupted_record"
 
 
@@ -24,7 +27,14 @@ RECOVERY = "skip_any_corrupted_record"
 def output_of(database: Database, module: str, *words: str) -> Iterator[IO[bytes]]:
     """Yield the standard output of `python -m MODULE WORD…`. Raises UnreadableError if it ends before `exactly` has what it wants."""
     command = [sys.executable, "-m", module, *words]
-    with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+    with subprocess.Popen(
+        command,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pipesize=_PIPE,
+    ) as child:
         assert child.stdout is not None
         timer = Timer(longest_seconds(database.table_bytes), child.kill)
         timer.start()
@@ -58,9 +68,19 @@ def pairs_of_database(database: Database, family: str | None = None) -> Iterator
 
     Raises UnreadableError if the library fails, OSError.
     """
+    with framed_pairs(database, family) as stream:
+        yield from _pairs(stream)
+
+
+@contextmanager
+def framed_pairs(database: Database, family: str | None = None) -> Iterator[IO[bytes]]:
+    """Yield the stream of the entries of all column families, or of that one, as `rmqstore.store.rocksdb.pairs` writes it.
+
+    Raises UnreadableError if the library fails, OSError.
+    """
     words = [] if family is None else [family]
     with linked(database) as links, output_of(database, _PAIRS, links, RECOVERY, *words) as stream:
-        yield from _pairs(stream)
+        yield stream
 
 
 def pairs_left(database: Database) -> Iterator[tuple[str, tuple[bytes, bytes] | None]]:
@@ -74,8 +94,8 @@ def pairs_left(database: Database) -> Iterator[tuple[str, tuple[bytes, bytes] | 
 
 def _pairs(stream: IO[bytes]) -> Iterator[tuple[str, tuple[bytes, bytes] | None]]:
     name = ""
-    while (kind := exactly(stream, 1)) != b".":
-        if kind == b"F":
+    while (kind := exactly(stream, 1)) != framing.END:
+        if kind == framing.FAMILY:
             name = prefixed(stream).decode()
             yield name, None
         else:

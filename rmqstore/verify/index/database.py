@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
+from rmqstore.formats.indexentry import FAMILY
 from rmqstore.formats.rocksdb import LAST_OFFSET_KEY, LAST_TIME_KEY
-from rmqstore.formats.sysflag import SysFlag
-from rmqstore.reading.indexdatabase import FAMILY, index_pairs, offset_of
+from rmqstore.reading.indexdatabase import Entries, index_entries
 from rmqstore.reading.messagedatabase import message_database
+from rmqstore.scan.entries import EntryHasher, EntryWriter
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.databases import Database
-from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.wording import counted
@@ -27,6 +26,8 @@ MOST_ENTRIES = 20_000_000
 """Entries of an index that is compared: their hashes are in memory, 8 bytes each."""
 _CODE = "RMQ-RD-INDEX"
 _LONG = 8
+_TOGETHER = 1 << 20
+"""Entries of the log that are compared together: sorted, they are found in the sorted index without waiting for memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _check(context: Context, path: Path) -> Iterator[Finding]:
     database = message_database(context.store, family=FAMILY) if context.store.dledger is None else None
-    index = None if database is None else _read(database, context.store.message_log.min_offset)
+    hasher = EntryHasher(least=context.store.message_log.min_offset)  # entries of expired files stay for a while
+    index = None if database is None else _read(database, hasher)
     if database is None or index is None:
         return
     if index.odd:
@@ -65,20 +67,20 @@ def _check(context: Context, path: Path) -> Iterator[Finding]:
         yield context.finding(_CODE, text, file=path, offset=index.last, expected=end, found=index.last)
     known = np.zeros(index.hashes.size, bool)
     missing, first_missing = 0, -1
-    for offsets, hashes in _expected(context, index):
-        places = np.searchsorted(index.hashes, hashes).clip(max=index.hashes.size - 1)
-        found = index.hashes[places] == hashes
+    for entries in _expected(context, hasher, index):
+        places = np.searchsorted(index.hashes, entries["hash"]).clip(max=index.hashes.size - 1)
+        found = index.hashes[places] == entries["hash"]
         known[places[found]] = True
-        lacking = offsets[~found & (offsets <= index.last)]
-        missing += len(lacking)
-        if first_missing < 0 and missing:
-            first_missing = int(lacking.min())
+        lacking = entries["offset"][~found & (entries["offset"] <= index.last)]
+        if lacking.size:
+            first_missing = int(lacking.min()) if first_missing < 0 else min(first_missing, int(lacking.min()))
+            missing += lacking.size
     if missing:
         are = "is" if missing == 1 else "are"
         text = f"{counted(missing, 'key')} of messages of the log {are} not in the index, first of the message here"
         yield context.log_finding(_CODE, text, first_missing, count=missing)
     if not known.all():
-        yield from _strange(context, path, database, set(index.hashes[~known].tolist()))
+        yield from _strange(context, path, index_entries(database, hasher), index.hashes[~known])
 
 
 def is_compared(entries: int) -> bool:
@@ -86,56 +88,69 @@ def is_compared(entries: int) -> bool:
     return entries <= MOST_ENTRIES
 
 
-def _read(database: Database, min_offset: int) -> _Index | None:
-    """Return the index, None if it has more entries than are compared, or none."""
-    hashes = array("q")
-    first, reach, last, odd = -1, -1, -1, 0
-    for _, pair in pairs_of_database(database, FAMILY):
-        if pair is None:
-            continue
-        key, value = pair
-        if key == LAST_OFFSET_KEY and len(value) == _LONG:
-            last = int.from_bytes(value, "big", signed=True)
-        elif key != LAST_TIME_KEY:
-            offset = offset_of(key) if len(value) == _LONG else None
-            if offset is None:
+def _read(database: Database, hasher: EntryHasher) -> _Index | None:
+    """Return the index, None if it has more entries than are compared."""
+    pieces: list[npt.NDArray[np.int64]] = []
+    count, first, reach, last, odd = 0, -1, -1, -1, 0
+    for entries in index_entries(database, hasher):
+        if entries.other is not None:
+            key, value = entries.other
+            if key == LAST_OFFSET_KEY and len(value) == _LONG:
+                last = int.from_bytes(value, "big", signed=True)
+            elif key != LAST_TIME_KEY:
                 odd += 1
-            elif offset >= min_offset:  # entries of expired files stay for a while
-                first, reach = offset if first < 0 else min(first, offset), max(reach, offset)
-                hashes.append(hash(key + value))
-                if not is_compared(len(hashes)):
-                    return None
-    return _Index(np.sort(np.frombuffer(hashes, np.int64)) if hashes else np.zeros(0, np.int64), first, reach, last, odd)
+        elif entries.rows.size:
+            offsets = entries.rows["offset"]
+            first, reach = int(offsets.min()) if first < 0 else min(first, int(offsets.min())), max(reach, int(offsets.max()))
+            pieces.append(entries.rows["hash"].copy())
+            count += entries.rows.size
+            if not is_compared(count):
+                return None
+    hashes = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+    hashes.sort()
+    return _Index(hashes, first, reach, last, odd)
 
 
-def _expected(context: Context, index: _Index) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yield, batch by batch, places of messages in the part of the log that the index is of, and hashes of the entries of them."""
+def _expected(context: Context, hasher: EntryHasher, index: _Index) -> Iterator[npt.NDArray[np.void]]:
+    """Yield the entries (ENTRY_DTYPE, sorted by their hashes) of messages in the part of the log that the index is of."""
+    pieces: list[npt.NDArray[np.void]] = []
+    count = 0
+    for rows in _of_log(context, hasher, index):
+        pieces.append(rows)
+        count += len(rows)
+        if count >= _TOGETHER:
+            yield _sorted(pieces)
+            pieces, count = [], 0
+    if pieces:
+        yield _sorted(pieces)
+
+
+def _sorted(pieces: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
+    """Return the entries by their hashes, each once: a message can have a key twice."""
+    rows = np.concatenate(pieces)
+    _, first = np.unique(rows["hash"], return_index=True)
+    return rows.take(first)
+
+
+def _of_log(context: Context, hasher: EntryHasher, index: _Index) -> Iterator[npt.NDArray[np.void]]:
     if not index.hashes.size:
         return
-    scanner, end = LogScanner(), min(max(index.last, index.reach) + 1, context.log.end_offset)
+    scanner, writer, end = LogScanner(), EntryWriter(), min(max(index.last, index.reach) + 1, context.log.end_offset)
     for file in context.store.message_log.files:
         if file.end <= index.first or file.start >= end:
             continue
         for batch in scanner.batches(file):
-            records = batch.records
-            wanted = (records["position"] >= index.first) & (records["position"] < end)
-            wanted &= records["sys_flag"] & int(SysFlag.TRANSACTION_MASK) != int(SysFlag.TRANSACTION_ROLLBACK)
-            places, hashes = array("q"), array("q")
-            for row in np.flatnonzero(wanted).tolist():
-                offset, time = int(records["position"][row]), int(records["store_timestamp"][row])
-                for key, value in index_pairs(scanner.topic(int(records["topic"][row])), batch.properties(row), offset, time):
-                    places.append(offset)
-                    hashes.append(hash(key + value))
-            if hashes:
-                yield np.frombuffer(places, np.int64), np.frombuffer(hashes, np.int64)
+            for frames in writer.frames(batch, scanner.topic, least=index.first):
+                for rows in hasher.all_hashed(frames):
+                    yield rows if not rows.size or rows["offset"][-1] < end else rows.compress(rows["offset"] < end)
 
 
-def _strange(context: Context, path: Path, database: Database, hashes: set[int]) -> Iterator[Finding]:
-    """Yield entries that no message of the log has, without those of damaged ranges of the log."""
-    for _, pair in pairs_of_database(database, FAMILY):
-        if pair is None or hash(pair[0] + pair[1]) not in hashes:
-            continue
-        offset = int.from_bytes(pair[0][-_LONG:], "big", signed=True)
-        if not context.log.is_damaged(offset):
-            name = pair[0][_LONG:-_LONG].decode("utf-8", "replace")
-            yield context.finding(_CODE, f"the message at {offset} has no key {name}", file=path, offset=offset, count=1)
+def _strange(context: Context, path: Path, entries: Iterator[Entries], hashes: npt.NDArray[np.int64]) -> Iterator[Finding]:
+    """Yield the entries with these hashes (sorted), which no message of the log has, without those of damaged ranges of the log."""
+    for some in entries:
+        places = np.searchsorted(hashes, some.rows["hash"]).clip(max=hashes.size - 1)
+        for row in np.flatnonzero(hashes[places] == some.rows["hash"]).tolist():
+            offset = int(some.rows["offset"][row])
+            if not context.log.is_damaged(offset):
+                name = some.key(row)[_LONG:-_LONG].decode("utf-8", "replace")
+                yield context.finding(_CODE, f"the message at {offset} has no key {name}", file=path, offset=offset, count=1)

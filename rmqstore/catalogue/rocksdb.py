@@ -214,6 +214,19 @@ ENTRIES = (
         "`rmqstore pending STORE` lists the open transactions.",
     ),
     Entry(
+        "RMQ-RD-POP",
+        WARNING,
+        "popped messages in RocksDB contradict the queues",
+        meaning="With popConsumerKVServiceEnable (5.3.2 and later) kvStore has an entry for each message that a group popped and did not "
+        "acknowledge. An entry has another form, names another message in its key than in its value, or is of a message after the end of "
+        "its queue, as where the end of the log was lost.",
+        broker={
+            R5X: "When the time of an entry comes, the broker delivers what is at its queue offset then: a later message once more. "
+            "An entry of another form is not delivered."
+        },
+        mend="`rmqstore pending STORE` lists the messages. No repair is needed: groups that consume by POP may get single messages twice.",
+    ),
+    Entry(
         "RMQ-RD-LIBRARY",
         WARNING,
         "the RocksDB library could not read a database",

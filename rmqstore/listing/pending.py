@@ -17,6 +17,7 @@ from rmqstore.listing.timers import timer_records
 from rmqstore.reading.entries import QueueEntry, units
 from rmqstore.reading.halves import halves_of
 from rmqstore.reading.popcheckpoints import REVIVE_TOPIC, Acknowledgement, CheckPoint, Key, parsed
+from rmqstore.reading.popstate import pop_state
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.rocksdb.asfiles import with_file_queues
@@ -31,6 +32,8 @@ _Offsets = Mapping[tuple[str, int], int]
 @dataclass(frozen=True, slots=True)
 class PendingRow:
     """A half message or a check point, whose record is at `physical_offset`, and the time (ms) that it is counted from.
+
+    A broker with popConsumerKVServiceEnable has no check points: then the record is the first of the messages.
 
     `kind` is `transaction`: a half message for `topic` from producers of `group`, born at `time`, which a broker asked for `checks` times.
     `kind` is `pop`: the messages at `offsets` of a queue, which `group` popped at `time`, and which it gets again from `due` on.
@@ -47,7 +50,7 @@ class PendingRow:
     unique_key: str | None
     checks: int | None
     offsets: list[int] | None
-    physical_offset: int
+    physical_offset: int | None
     problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -64,9 +67,11 @@ def list_pending(store: Store, topic: str | None = None) -> list[PendingRow]:
     offsets = {(one.topic, one.queue_id): one.offset for one in stored_offsets(store, texts) if one.owner in _OWNERS}
     with with_file_queues(store) as opened:
         rows = [
-            row for row in (*_half_messages(opened, offsets), *_in_rocksdb(opened), *_popped(opened, offsets)) if topic in (None, row.topic)
+            row
+            for row in (*_half_messages(opened, offsets), *_in_rocksdb(opened), *_popped(opened, offsets), *_in_pop_state(opened))
+            if topic in (None, row.topic)
         ]
-    return sorted(rows, key=lambda row: (row.time is None, row.time, row.physical_offset))
+    return sorted(rows, key=lambda row: (row.time is None, row.time, row.physical_offset or 0))
 
 
 def _entries(queue: QueueDirectory, begin: int) -> Iterator[QueueEntry]:
@@ -176,6 +181,20 @@ def _revive_records(store: Store, offsets: _Offsets) -> Iterator[tuple[int, Reco
     for offset, record in timer_records(store).items():
         if record is not None and record.properties.get(REAL_TOPIC, "").startswith(REVIVE_TOPIC):
             yield offset, record
+
+
+def _in_pop_state(store: Store) -> Iterator[PendingRow]:
+    """Yield the messages in kvStore, those of a queue that a group popped at once together."""
+    state = pop_state(store)
+    popped: dict[tuple[int, int, str, int, str], list[int]] = {}
+    for one in state.messages if state is not None else ():
+        popped.setdefault((one.time, one.due, one.topic, one.queue_id, one.group), []).append(one.queue_offset)
+    queues = {(queue.topic, queue.queue_id): queue.files for queue in store.queue_directories()} if popped else {}
+    for (time, due, topic, queue_id, group), offsets in popped.items():
+        first, files = min(offsets), queues.get((topic, queue_id))
+        entry = None if files is None or first < 0 else next(units(files, first, first + 1), None)
+        place, problem = (None, "the queue does not hold the message") if entry is None else (entry.physical_offset, None)
+        yield PendingRow("pop", time, due, topic, queue_id, group, None, None, None, sorted(offsets), place, problem)
 
 
 def _number(text: str | None) -> int | None:

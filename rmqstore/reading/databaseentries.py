@@ -11,6 +11,7 @@ from rmqstore.formats import rocksdb
 from rmqstore.store import fastjson
 from rmqstore.store.rocksdb.databases import OFFSETS, REACHED_KEY, DatabaseUse
 
+POP_MESSAGE = "pop_message"
 _LONG = 8
 _CONFIG_TABLES = {
     rocksdb.CONSUMER_OFFSETS: "consumer_offset",
@@ -80,7 +81,7 @@ def _pop_message(key: bytes, value: bytes) -> Entry:
     if end:
         raise ValueError("not of a queue")
     place = _whole(rocksdb.POP_PLACE, head.rest[-size:])
-    return Entry("pop_message", {"visibility_timestamp": head.visibility_timestamp, "group": group, "topic": topic, **place}, _json(value))
+    return Entry(POP_MESSAGE, {"visibility_timestamp": head.visibility_timestamp, "group": group, "topic": topic, **place}, _json(value))
 
 
 def _progress(names: Mapping[bytes, str]) -> Callable[[bytes, bytes], Entry]:

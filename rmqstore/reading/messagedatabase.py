@@ -1,4 +1,4 @@
-"""The database `rocksdbstore` of a store: index, timed messages and transactions of 5.4.0 and later."""
+"""Databases of a store that can be read: `rocksdbstore` – index, timed messages and transactions of 5.4.0 and later – and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ def message_database(store: Store, *, family: str | None = None, limit: int = EV
 
     None without one, and where a broker has the store open. Up to `limit` bytes of its tables are read. Raises OSError.
     """
-    database = next(databases(store, DatabaseUse.MESSAGES), None)
+    return readable_database(store, DatabaseUse.MESSAGES, family=family, limit=limit)
+
+
+def readable_database(store: Store, use: DatabaseUse, *, family: str | None = None, limit: int = EVERYTHING) -> Database | None:
+    """Return as `message_database` the first database of a use."""
+    database = next(databases(store, use), None)
     if database is None or not database.may_have_entries or store.only is not None or liveness(store).in_use:
         return None
     report = probe(database, limit)

@@ -21,8 +21,8 @@ SETTINGS = {**SIZES, "timerRocksDBEnable": "true", "indexRocksDBEnable": "true",
 OPTIONS = tuple(word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}"))
 
 
-def unpacked(name: str, directory: Path) -> Path:
-    subprocess.run(["tar", "xJf", STORES / f"5.5.1-messages-{name}.tar.xz", "-C", directory], check=True)
+def unpacked(name: str, directory: Path, release: str = "5.5.1-messages") -> Path:
+    subprocess.run(["tar", "xJf", STORES / f"{release}-{name}.tar.xz", "-C", directory], check=True)
     return directory / "store"
 
 

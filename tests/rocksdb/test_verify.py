@@ -155,12 +155,3 @@ def test_the_database_is_part_of_a_verification(tmp_path: Path) -> None:
 
     assert "RMQ-RD-OPEN" in {finding.code for finding in verify(root)}
     assert "RMQ-RD-OPEN" not in {finding.code for finding in verify(root, parts=["commitlog"])}
-
-
-def test_entries_of_pop_consumption_are_named_as_not_compared(tmp_path: Path) -> None:
-    root = stores.fresh_store("5.5.1-rocksdb", tmp_path)
-    context = Context(Store.open(root), Options())
-    assert "kvStore/" not in {one.area for one in not_checked(context)}
-    shutil.copytree(root / QUEUES, root / "kvStore")
-
-    assert "kvStore/" in {one.area for one in not_checked(context)}

@@ -21,10 +21,12 @@ from rmqstore.doctor.checks.sample import WHOLE
 from rmqstore.formats import timer
 from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC, TIMER_TOPIC, is_broker_topic
 from rmqstore.prediction.outcome import QueueState
-from rmqstore.reading.messagedatabase import message_database
+from rmqstore.reading.messagedatabase import message_database, readable_database
+from rmqstore.reading.popstate import pop_state
 from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
+from rmqstore.store.rocksdb.databases import DatabaseUse
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.parts import halves
@@ -32,6 +34,7 @@ from rmqstore.verify.parts.compacted import ENTRY, MISSING, RECORD, compacted_fa
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, has_no_configuration
 from rmqstore.verify.parts.config import State as Loaded
+from rmqstore.verify.parts.popped import beyond_ends as popped_beyond
 from rmqstore.verify.timer import timeline
 from rmqstore.verify.timer.enqueued import entered_again, never_delivered
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
@@ -72,6 +75,7 @@ def check(context: Context, files: ConfigFiles, due: Due, run: LastRun, queues: 
     if profile.compaction and context.store.config.flag("enableCompaction"):
         yield from _compaction(context, files, queues)
     yield from _databases(context, queues)
+    yield from _popped(context, queues)
 
 
 # Topics and groups
@@ -376,6 +380,26 @@ def _databases(context: Context, queues: Queues) -> Iterator[Found]:
         if found:
             text = f"{counted(count, what)} in {path.name} {'contradicts' if count == 1 else 'contradict'} the log"
             yield Effect(area, State.LOSES, text, Harm.LOST, count)
+
+
+def _popped(context: Context, queues: Queues) -> Iterator[Found]:
+    """Report messages in `kvStore` that a start puts after the ends of their queues: groups get others in their place."""
+    path = context.store.path_of(PartKind.KV_STORE)
+    if not path.is_dir() or not any(_is_data(entry) for entry in list_directory(path)):
+        return
+    state = pop_state(context.store)
+    if state is None:
+        if readable_database(context.store, DatabaseUse.POP, limit=0) is None:
+            yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
+        return
+    ends = {(topic, int(queue_id)): end.max_offset for name, end in queues.items() for topic, _, queue_id in [name.rpartition("/")]}
+    popped = {(one.topic, one.queue_id): 0 for one in state.messages}
+    found = list(popped_beyond(context, path, state, popped | {queue: end for queue, end in ends.items() if queue in popped}))
+    yield from found
+    count = sum(finding.count or 0 for finding in found)
+    if count:
+        text = f"{counted(count, 'popped message')} will be after the end of the queues: groups get later messages in their place twice"
+        yield Effect(Area.PROGRESS, State.LOSES, text, Harm.REPEATED, count)
 
 
 def _is_data(entry: Entry) -> bool:

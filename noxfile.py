@@ -13,7 +13,7 @@ nox.options.sessions = ["check"]
 FAST = ("formats", "store", "scan", "rebuild", "api", "shell")
 """Folders of tests that together need less than half a minute."""
 
-RELEASES = ("3.11:4.1", "3.11:4.3", "3.12:4.1", "3.13:4.2", "3.13:4.3")
+RELEASES = ("3.11:4.0", "3.11:4.3", "3.12:4.1", "3.13:4.0", "3.13:4.2", "3.13:4.3")
 """Pairs of Python and PySpark that are supported: the oldest and the newest of both, and one of each release between them."""
 
 

@@ -20,38 +20,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.fetching import is_remote, make_room, matching, named, remove_copies
 from rmqstore.pipeline.job import Part, StoreAt
-from rmqstore.pipeline.spark.columns import STORE, TIMESTAMP, WITHIN, Columns, columns_ddl, milliseconds
+from rmqstore.pipeline.spark.columns import STORE, TIMESTAMP, Columns, columns_ddl
 from rmqstore.pipeline.spark.failures import SourceError
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Table
 from rmqstore.pipeline.tables.where import conditions
 from rmqstore.store.brokerconf import DEFAULTS
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 FORMAT = "rocketmq"
 
@@ -273,43 +263,15 @@ class FilteringReader(RocketmqReader):
     """Applies filters on the columns that the table can select by."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Yield the filters that Spark has to apply."""
+        """Yield the filters that Spark has to apply. Spark 4.0 does not call this, and applies all of them."""
+        from rmqstore.pipeline.spark.pushdown import condition_of
+
         table = find_table(self._name)
         kinds = {column.name: column.type for column in table.columns if column.name in table.selectable}
         kinds |= {name: TIMESTAMP for name in self._columns.timestamps if name in kinds}
         for one in filters:
-            name, condition = _condition(one, kinds)
+            name, condition = condition_of(one, kinds)
             if condition is None:
                 yield one
             else:
                 self._conditions[name] = condition.both(self._conditions.get(name, Condition()))
-
-
-_BOUNDS: dict[type[Filter], Callable[[Any], Condition]] = {
-    EqualTo: lambda value: Condition(among=frozenset({value})),
-    EqualNullSafe: lambda value: Condition(among=frozenset({value})),
-    GreaterThan: lambda value: Condition(low=value + 1),
-    GreaterThanOrEqual: lambda value: Condition(low=value),
-    LessThan: lambda value: Condition(high=value - 1),
-    LessThanOrEqual: lambda value: Condition(high=value),
-    In: lambda values: Condition(among=frozenset(value for value in values if value is not None)),
-}
-_SETS = (EqualTo, EqualNullSafe, In)
-_UP = (GreaterThanOrEqual, LessThan)
-
-
-def _condition(one: Filter, kinds: Mapping[str, str]) -> tuple[str, Condition | None]:
-    """Return (column, condition) for a filter that can be applied here, None for any other. `kinds`: types of the columns to select by."""
-    bound = _BOUNDS.get(type(one))
-    name = ".".join(getattr(one, "attribute", ()))
-    if bound is None or name not in kinds:
-        return name, None
-    value: Any = one.value  # type: ignore[attr-defined]
-    if kinds[name] == TIMESTAMP:
-        low, high = (milliseconds(value, up=up) for up in (False, True))
-        limit = high if isinstance(one, _UP) else low
-        return name, None if limit is None or (isinstance(one, _SETS) and low != high) else bound(limit).both(WITHIN)
-    values = [item for item in value if item is not None] if isinstance(one, In) else [value]
-    is_text = kinds[name] == "string"
-    fits = all(isinstance(item, str if is_text else int) and not isinstance(item, bool) for item in values)
-    return name, bound(value) if fits and (isinstance(one, _SETS) or not is_text) else None

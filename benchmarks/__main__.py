@@ -4,6 +4,7 @@ python -m benchmarks                        2 GiB of log with bodies of 128 B an
 python -m benchmarks --memory               also peak memory of `verify` for 1 GiB and 4 GiB
 python -m benchmarks --rebuild              the rebuild of queues and index instead, beside that of real brokers where Java 17 and Maven are
 python -m benchmarks --engines              threads of one process and Spark instead, on stores of 1, 4 and 16 GiB
+python -m benchmarks --cluster              large stores on a cluster of Spark with two workers on this machine instead
 python -m benchmarks --shapes               how the cost of commands grows with queues, files, groups and damages instead
 python -m benchmarks --size 256M --repeat 3
 """
@@ -60,6 +61,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rebuild", action="store_true", help="measure the rebuild of queues and index, ours and that of real brokers")
     parser.add_argument("--engines", action="store_true", help="measure both engines, and the rebuild by a real broker")
     parser.add_argument("--engine-sizes", default="1G,4G,16G", help="commit logs of the stores of --engines (default %(default)s)")
+    parser.add_argument("--cluster", action="store_true", help="measure large stores on a cluster of two workers on this machine")
+    parser.add_argument("--cluster-sizes", default="8G", help="commit logs of the stores of --cluster (default %(default)s)")
     parser.add_argument("--shapes", action="store_true", help="measure how the cost of commands grows in each dimension of a store")
     parser.add_argument("--quick", action="store_true", help="with --shapes: sixteen times smaller stores")
     parser.add_argument("--directory", type=Path, default=None, help="where the stores are made (default: the temporary directory)")
@@ -154,6 +157,8 @@ def main() -> int:
     results: dict[str, Any] = {"machine": machine, "repeat": options.repeat, "stores": {}, "memory": {}}
     if options.shapes:
         return _shapes(options, results, started)
+    if options.cluster:
+        return _cluster(options, results, started)
     memory = measure.read_memory(1 << 30, options.repeat)
     results["read_anonymous_memory"] = memory.as_json()
     lines = [report.Line("read 1 GiB of anonymous memory", f"{memory.rate / 1e9:.2f} GB/s")]
@@ -195,6 +200,17 @@ def _shapes(options: argparse.Namespace, results: dict[str, Any], started: float
     growths = list(shapes.measure_shapes(options.directory, quick=options.quick, say=_say))
     results["shapes"] = shapes.as_json(growths)
     return _finish(options, results, started, list(shapes.lines(growths)), "shapes", shapes.HEADING)
+
+
+def _cluster(options: argparse.Namespace, results: dict[str, Any], started: float) -> int:
+    """Measure large stores on a cluster."""
+    from benchmarks import clustered
+
+    lines = []
+    for line in clustered.measure_cluster(options.directory, [size(text) for text in options.cluster_sizes.split(",")], _say):
+        lines.append(line)
+        _say(report.table(lines[-1:]))
+    return _finish(options, results, started, lines, "cluster")
 
 
 def _finish(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,7 @@ _STARTS = {
 def session_starts(repeat: int) -> dict[str, float]:
     """Seconds of processes that start Spark, let its Python workers do nothing, and end; the fastest."""
     head = "from rmqstore.pipeline.spark.session import *\n"
-    return {kind: min(_run([sys.executable, "-c", head + work]).seconds for _ in range(repeat)) for kind, work in _STARTS.items()}
+    return {kind: min(timed([sys.executable, "-c", head + work]).seconds for _ in range(repeat)) for kind, work in _STARTS.items()}
 
 
 def _best(made: Made, command: Sequence[str], repeat: int) -> EngineRun:
@@ -73,17 +74,22 @@ def _best(made: Made, command: Sequence[str], repeat: int) -> EngineRun:
     for number in range(repeat + 1):
         out = Path(tempfile.mkdtemp(prefix="out-", dir=made.root.parent))
         try:
-            runs.append(_run([str(out / "made") if part == "OUT" else part for part in command], sampled=number == 0))
+            runs.append(timed([str(out / "made") if part == "OUT" else part for part in command], sampled=number == 0))
         finally:
             shutil.rmtree(out)
     return EngineRun(min(run.seconds for run in runs[1:]), runs[0].memory)
 
 
-def _run(command: Sequence[str], *, sampled: bool = False) -> EngineRun:
-    """Raises RuntimeError when the process fails."""
+def timed(
+    command: Sequence[str], *, sampled: bool = False, answer: Path = Path(os.devnull), environment: Mapping[str, str] | None = None
+) -> EngineRun:
+    """Runs a process; `answer` gets its standard output. Raises RuntimeError when the process fails."""
     run = EngineRun()
     started = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=Path(__file__).parents[1]) as process:
+    with (
+        answer.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, cwd=Path(__file__).parents[1], env=environment) as process,
+    ):
         ended = threading.Event()
         sampler = threading.Thread(target=_sample, args=(process.pid, run, ended))
         if sampled:

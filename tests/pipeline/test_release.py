@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 import rmqstore.spark
 from tests.support import stores
 from tests.support.cli import rmqstore as run_rmqstore
+
+# PySpark 4.0 leaves a socket to its end.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 STORE = "5.3.3-plain-crash"
 _OF_THE_RUN = {"seconds", "engine", "engine_because", "bytes_per_second"}

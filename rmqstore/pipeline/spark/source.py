@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -60,6 +61,7 @@ _OPTIONS = (
     "maxoffsetspertrigger",
 )
 _SHOWN = {"startingoffsets": "startingOffsets", "maxoffsetspertrigger": "maxOffsetsPerTrigger"}
+_REGISTERED = "DATA_SOURCE_ALREADY_EXISTS"
 _WILDCARDS = re.compile(r"[*?\[]")
 _SETTING = "set."
 # Spark lowercases the names of options, so that a setting without default keeps its spelling in `settings` alone.
@@ -69,7 +71,11 @@ _KEYS = {key.lower(): key for key in DEFAULTS}
 def register(session: SparkSession) -> None:
     """Register the format with a session."""
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    session.dataSource.register(RocketmqSource)
+    try:
+        session.dataSource.register(RocketmqSource)
+    except AnalysisException as error:
+        if error.getCondition() != _REGISTERED:  # Spark 4.0 has found it itself, and refuses the same again
+            raise
 
 
 class RocketmqSource(DataSource):

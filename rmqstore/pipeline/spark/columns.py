@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 # What Python, SQL and Spark agree on; a number outside of these years is no time that a clock had.
 _FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC) - _EPOCH) // _MILLISECOND
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+"""The timezone of timestamps, which is UTC in Spark 4.0."""
 WITHIN = Condition(_FIRST, _LAST)
 """The milliseconds that are not null as timestamps: years 1 to 9999."""
 _IN_MS = re.compile(r",? (?:\(ms\)|ms since 1970)")
@@ -61,7 +64,7 @@ class Columns:
     @classmethod
     def of(cls, table: Table, given: StructType) -> Columns:
         """Return the columns of a schema of Spark. Raises UsageError for columns or types that the table does not have."""
-        wanted = [field for field in to_arrow_schema(given, timezone="UTC") if field.name != STORE.name]
+        wanted = [field for field in to_arrow_schema(given, **_IN_UTC) if field.name != STORE.name]
         times_of_table = {column.name for column in table.columns if column.is_time}
         timestamps = frozenset(field.name for field in wanted if field.type == _ARROW and field.name in times_of_table)
         for mine, theirs in zip(schema(table, [field.name for field in wanted]), wanted, strict=True):

@@ -176,7 +176,7 @@ def find_target(
         store.config,
         tuple(_places(store, kind)),
     )
-    in_database = kind is FileKind.CONSUMEQUEUE and in_files is store and store.rocksdb_queues and not any(store.queue_directories())
+    in_database = kind is FileKind.CONSUMEQUEUE and in_files is store and store.has_only_rocksdb_queues
     return replace(target, database=store.relative(store.path_of(PartKind.CONSUMEQUEUE))) if in_database else target
 
 

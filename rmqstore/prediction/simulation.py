@@ -69,7 +69,7 @@ def _in_rocksdb(store: Store, profile: Profile) -> bool:
     if not profile.rocksdb_queues:
         return False
     if store.config.explicit("storeType") is None:
-        return store.rocksdb_queues and next(store.queue_directories(), None) is None
+        return store.has_only_rocksdb_queues
     return store.config.text("storeType") == ROCKSDB_STORE
 
 

@@ -253,6 +253,11 @@ class Store:
         return any(map(had_database, self._rocksdb_places)) or (configured and next(self.queue_directories(), None) is None)
 
     @cached_property
+    def has_only_rocksdb_queues(self) -> bool:
+        """Return whether queues are in RocksDB, and none is in files."""
+        return self.rocksdb_queues and next(self.queue_directories(), None) is None
+
+    @cached_property
     def rocksdb_database(self) -> bool:
         """Return whether there is a RocksDB database of queues, whole or damaged, in `consumequeue` itself or beside it."""
         return next(databases(self, DatabaseUse.QUEUES), None) is not None

@@ -369,8 +369,12 @@ def _databases(context: Context, queues: Queues) -> Iterator[Found]:
     if not path.is_dir() or not any(_is_data(entry) for entry in list_directory(path)):
         return
     entries = sum(state.max_offset - state.min_offset for topic in _READ for state in [queues.get(f"{topic}/0")] if state is not None)
-    in_database = context.store.rocksdb_queues and next(context.store.queue_directories(), None) is None
-    if context.store.dledger is not None or in_database or entries > _MOST_READ or message_database(context.store) is None:
+    if (
+        context.store.dledger is not None
+        or context.store.has_only_rocksdb_queues
+        or entries > _MOST_READ
+        or message_database(context.store) is None
+    ):
         yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
         return
     for check, area, what in ((timeline.check, Area.DELAYED, "timed message"), (halves.check, Area.TRANSACTIONS, "transaction")):

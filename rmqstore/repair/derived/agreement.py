@@ -64,7 +64,7 @@ def plan_derived(
 def plan_rebuilt_queues(planning: Planning, store: Store, wish: QueueWish) -> None:
     """Plan queues of the log as it is. Raises RefusedError for single queues of a database, and as `plan_derived` does."""
     judgement = judge(store, parts=_QUEUES, advance=planning.advance)
-    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
+    if store.has_only_rocksdb_queues:
         if wish.topics or wish.queues:
             raise RefusedError("The queues of this store are in one RocksDB database.", "Rebuild all of them: name no topic and no queue.")
         if judgement.database or not (wish.only_needed or wish.only_missing) or not store.rocksdb_database:

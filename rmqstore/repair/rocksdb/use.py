@@ -73,7 +73,7 @@ class QueueDatabase:
     @property
     def _reached(self) -> int | None:
         """The physical offset up to which the queues will know the log, None where they are not in RocksDB, or not known."""
-        if not self.store.rocksdb_queues or next(self.store.queue_directories(), None) is not None:
+        if not self.store.has_only_rocksdb_queues:
             return None
         return 0 if self.is_built else probe(next(databases(self.store, DatabaseUse.QUEUES))).reached
 

@@ -50,7 +50,7 @@ def with_file_queues(store: Store) -> Iterator[Store]:
 
     Reads the whole database then. Raises UnreadableError where it cannot be read, or is in use.
     """
-    if not store.rocksdb_queues or next(store.queue_directories(), None) is not None:
+    if not store.has_only_rocksdb_queues:
         yield store
         return
     with queues_in_database(store) as held:

@@ -17,7 +17,7 @@ from benchmarks.wide import WideShape, make_wide_store
 from tests.pipeline.cluster import CONF, cluster, without_session
 
 _BODY = 128
-_TOPICS, _QUEUES, _MESSAGES, _FILES = 10_000, 8, 40, 64
+_TOPICS, _QUEUES, _MESSAGES, _FILES = 10_000, 8, 40, 16
 _COMMANDS = ("verify", "stats", "export")
 _OF_THE_RUN = {"seconds", "engine", "engine_because", "bytes_per_second", "bytes_read"}
 

@@ -117,6 +117,8 @@ class Profile:
     """Normal recovery dispatches records beyond what the queues know."""
     confirms: bool = False
     """Recovery sets the confirm offset to the start of the last valid record."""
+    member_dispatches_in_recovery: bool = False
+    """Crash recovery of a member of a DLedger group dispatches from the first file that it searches; without it nothing."""
     queues_cut_after_dispatch: bool = False
     """Whether queues are cut is decided by what they know after the scan has dispatched, not before it."""
     acceleration: Acceleration = Acceleration.NONE
@@ -226,6 +228,7 @@ def _table() -> tuple[Profile, ...]:
         property_crc_zero_fails=True,
         rocksdb_queues=True,
         rocksdb_moves_checkpoint=True,
+        member_dispatches_in_recovery=True,
         lmq_excluded=(RETRY_PREFIX, SYSTEM_PREFIX, SCHEDULE_TOPIC),
     )
     change("5.3.1", "5.3.1", rocksdb_imports_json=True)

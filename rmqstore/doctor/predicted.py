@@ -20,7 +20,7 @@ from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
 from rmqstore.prediction.consequences import Consequences, QueueFate, QueueOutcome
 from rmqstore.prediction.outcome import Outcome, QueueState
 from rmqstore.reading.entries import unit_at
-from rmqstore.reading.indexdatabase import last_indexed
+from rmqstore.reading.rocksdb.indexdatabase import last_indexed
 from rmqstore.store.ends import batch_queue_ends, queue_ends
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context

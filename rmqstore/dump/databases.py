@@ -11,7 +11,7 @@ from rmqstore.store.rocksdb.databases import Database
 
 def entries_of_database(name: str, database: Database) -> Iterator[Value]:
     """Yield the entries of all column families in their order. Raises UnreadableError if the library cannot read the database."""
-    from rmqstore.reading.databaseentries import decoded
+    from rmqstore.reading.rocksdb.databaseentries import decoded
     from rmqstore.store.rocksdb.library import probe
     from rmqstore.store.rocksdb.streams import pairs_of_database
 

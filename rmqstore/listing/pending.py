@@ -15,10 +15,10 @@ from rmqstore.formats.record import Record
 from rmqstore.listing.configured import configuration
 from rmqstore.listing.timers import timer_records
 from rmqstore.reading.entries import QueueEntry, units
-from rmqstore.reading.halves import halves_of
 from rmqstore.reading.popcheckpoints import REVIVE_TOPIC, Acknowledgement, CheckPoint, Key, parsed
-from rmqstore.reading.popstate import pop_state
 from rmqstore.reading.records import record_at
+from rmqstore.reading.rocksdb.halves import halves_of
+from rmqstore.reading.rocksdb.popstate import pop_state
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import QueueDirectory, Store

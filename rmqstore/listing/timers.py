@@ -14,7 +14,7 @@ from rmqstore.formats.record import Record
 from rmqstore.listing.configured import configuration
 from rmqstore.reading.entries import QueueEntry, units
 from rmqstore.reading.records import record_at
-from rmqstore.reading.timeline import Timeline, timeline_of
+from rmqstore.reading.rocksdb.timeline import Timeline, timeline_of
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import Store

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
 from rmqstore.prediction.blockers import Blocker, BlockerCode, BrokerKilled, LoadStopped, Unknown
 from rmqstore.prediction.changes import Changes
 from rmqstore.prediction.checkpoint import Checkpoint
@@ -15,9 +16,10 @@ from rmqstore.prediction.compaction import check_compaction
 from rmqstore.prediction.growth import goes_on
 from rmqstore.prediction.indexes import IndexService
 from rmqstore.prediction.log.commitlog import CommitLogRecovery
-from rmqstore.prediction.log.ledger import dropped
+from rmqstore.prediction.log.firstfile import FirstFile
 from rmqstore.prediction.log.limits import known_in_rocksdb
 from rmqstore.prediction.log.mappedfiles import MappedFiles, SimulatedFile
+from rmqstore.prediction.log.member import MemberRecovery
 from rmqstore.prediction.log.reader import LogReader
 from rmqstore.prediction.log.record_check import RecordCheck
 from rmqstore.prediction.losses import NOTHING_LOST, Lost, lost_records
@@ -97,7 +99,8 @@ class _Start:
         self._index = IndexService(places.index, profile, places.index_slots, places.index_items, self._changes)
         self._dispatcher = Dispatcher(profile, options, self._queues, self._index, self._checkpoint)
         self._surroundings = Surroundings(store, profile, options, self._changes, abort=what_if.abort)
-        self._recovery: CommitLogRecovery | None = None
+        self._recovery: CommitLogRecovery | MemberRecovery | None = None
+        self._member = self._member_of(store)
         self._reput = Reput(
             self._log,
             self._dispatcher,
@@ -182,12 +185,16 @@ class _Start:
         """Run the steps of `load()`. Raises LoadStopped, Unknown."""
         if self._options.enable_controller_mode:
             raise Unknown("a controller decides how far the log is confirmed")
-        if self._options.enable_dledger_commit_log or self._store.dledger is not None:
-            raise Unknown(f"the commit log is that of a DLedger group{'' if self._store.dledger is None else dropped(self._store.dledger)}")
+        if self._options.enable_dledger_commit_log and self._member is None:
+            raise Unknown("the commit log is that of a DLedger group, and this member has none yet")
         if self._profile.delay_table_in_recovery and not self._surroundings.load_schedule(self._blockers):
             return False
-        self._log.load(self._profile)
-        self._listed = [*self._log.files, *self._log.ignored]
+        if self._member is not None:
+            self._require_member_alone()
+            self._member.load()
+        else:
+            self._log.load(self._profile)
+            self._listed = [*self._log.files, *self._log.ignored]
         self._queues.load()
         if self._profile.compaction and self._options.enable_compaction:
             check_compaction(self._store)
@@ -210,6 +217,9 @@ class _Start:
     def _recover(self, mode: Mode) -> None:
         self._queues.recover()
         self._queue_ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in self._queues}
+        if self._member is not None:
+            self._recover_member(self._member, mode)
+            return
         reader = LogReader(RecordCheck.of_recovery(self._profile, self._options))
         self._recovery = CommitLogRecovery(
             self._log,
@@ -231,6 +241,28 @@ class _Start:
         if self._counts_unconfirmed() and any(len(queue.topic.encode("utf-8", "surrogateescape")) > _LONGEST_V1 for queue in self._queues):
             raise Unknown("with duplicationEnable a start fails on records of long topics after the confirmed end")
 
+    def _member_of(self, store: Store) -> MemberRecovery | None:
+        """Return the recovery of a member of a DLedger group, None for a store with a commit log of its own."""
+        if store.dledger is None:
+            return None
+        self._log = MappedFiles((store.dledger.data.files[0].path.parent,) if store.dledger.data.files else (), 0, self._changes)
+        return MemberRecovery(store.dledger, self._log, self._queues, self._dispatcher, self._profile)
+
+    def _require_member_alone(self) -> None:
+        """Raise Unknown if it is not known whether the broker is a member, or has a commit log as well."""
+        if self._store.config.explicit("enableDLegerCommitLog") is not None and not self._options.enable_dledger_commit_log:
+            raise Unknown("there is the log of a member of a DLedger group, and enableDLegerCommitLog=false")
+        if self._store.commitlog.files:
+            raise Unknown("there is a commit log beside that of a DLedger group")
+
+    def _recover_member(self, member: MemberRecovery, mode: Mode) -> None:
+        self._recovery = member
+        check = RecordCheck.of_recovery(self._profile, self._options)
+        max_cq = self._queues.max_physic_offset
+        rules = FirstFile(self._profile, self._options, check, self._checkpoint, max_cq, self._queues.in_rocksdb, lead=ENTRY_HEADER_SIZE)
+        member.run(rules, normally=mode is Mode.NORMAL)
+        self._queues.recover_offset_table(self._log.min_offset)
+
     def _counts_unconfirmed(self) -> bool:
         """Return whether queue offsets of records after the confirmed end are counted twice, by a reader that knows no V2 records."""
         return self._profile.confirms and self._options.duplication_enable and self._confirm_field < self._log.max_offset
@@ -243,7 +275,11 @@ class _Start:
         profile = self._profile
         from_queues = profile.reput_from_queues or (profile.confirms and self._options.recheck_reput_offset_from_cq)
         self._reput.offset = self._dispatched_before(from_queues=from_queues)
-        self._reput.run(self._reput_end())
+        if self._member is not None:
+            self._member.dispatch(self._reput.offset, RecordCheck.of_dispatch(profile, self._options), self._reput.dispatched)
+            self._reput.offset = self._log.max_offset
+        else:
+            self._reput.run(self._reput_end())
         if from_queues:
             if self._behind() > 0:
                 self._gone = True
@@ -257,12 +293,16 @@ class _Start:
         """Return the offset at which dispatch continues after a start."""
         if from_queues:
             return max(self._log.min_offset, self._queues.dispatched_until, 0)
+        if self._member is not None:
+            return self._member.committed()
         if self._profile.confirms or self._options.duplication_enable:
             return self._confirm_offset()
         return self._log.max_offset
 
     def _confirm_offset(self) -> int:
         """Return `getConfirmOffset()` without a controller (commit log §5.5)."""
+        if self._member is not None:
+            return self._log.max_offset
         if not self._profile.confirms or self._options.duplication_enable:
             return self._confirm_field
         if self._profile.sync_flush_confirms_flushed and self._options.sync_flush:

@@ -25,8 +25,8 @@ from rmqstore.query.times import TimeSearch
 from rmqstore.query.wanted import Key, Offset, QueueRange, TimeRange, Value, Wanted
 from rmqstore.reading.entries import QueueEntry, batch_units, units
 from rmqstore.reading.indexchains import entries_of_key
-from rmqstore.reading.indexdatabase import look_up
 from rmqstore.reading.records import record_at
+from rmqstore.reading.rocksdb.indexdatabase import look_up
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.rocksdb.asfiles import with_file_queues

@@ -6,7 +6,9 @@ term follows from the record and the place of the entry.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,11 @@ from rmqstore.formats.dledger import ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGI
 from rmqstore.scan.columns import integer_columns
 from rmqstore.scan.walk import Batch
 from rmqstore.store.mapped import MappedFileQueue
-from rmqstore.store.window import read_at
+from rmqstore.store.window import read_at, read_if_file
 
+LARGEST_TEXT = 4096
+"""Bytes of `currterm` or `checkpoint` that are read."""
+_NUMBER = re.compile(r"^(\w+)=(-?\d{1,19})$", re.MULTILINE)
 HEADER_ROWS, UNIT_ROWS = integer_columns(ENTRY_HEADER), integer_columns(INDEX_UNIT)
 
 Rows = npt.NDArray[np.void]
@@ -131,3 +136,9 @@ def unit_of(index: MappedFileQueue, number: int) -> np.void | None:
         return None
     unit: np.void = np.frombuffer(read_at(file, place - file.start, INDEX_UNIT_SIZE), UNIT_ROWS)[0]
     return unit
+
+
+def stored_numbers(path: Path) -> dict[str, int]:
+    """Return the numbers in `currterm` or `checkpoint` by name, none without the file. Raises UnreadableError."""
+    data = read_if_file(path, LARGEST_TEXT) or b""
+    return {name: int(value) for name, value in _NUMBER.findall(data.decode("ascii", "replace"))}

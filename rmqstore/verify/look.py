@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
 from rmqstore.findings import Finding
-from rmqstore.reading.indexdatabase import last_indexed
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.reading.records import record_at
+from rmqstore.reading.rocksdb.indexdatabase import last_indexed
 from rmqstore.store.mapped import MappedFile, with_listings
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at

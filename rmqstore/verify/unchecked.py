@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.indexentry import FAMILY as INDEX
-from rmqstore.reading.halves import FAMILY as TRANSACTIONS
-from rmqstore.reading.messagedatabase import readable_database
+from rmqstore.reading.rocksdb.halves import FAMILY as TRANSACTIONS
+from rmqstore.reading.rocksdb.messagedatabase import readable_database
 from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqstore.reading.halves import halves_of
+from rmqstore.reading.rocksdb.halves import halves_of
 from rmqstore.store.root import Store
 from tests.broker.busy import SIZES, BusyBroker, delete_empty_files
 from tests.broker.whole_start import Asked, require_broker, start

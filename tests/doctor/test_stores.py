@@ -44,7 +44,7 @@ def test_after_a_crash_no_message_is_lost(sample: Case) -> None:
     assert items or found.next.startswith("Start the broker")
 
 
-@pytest.mark.parametrize("name", ["broker-5.5.1-rocksdb-clean", "broker-5.3.3-dledger-clean"])
+@pytest.mark.parametrize("name", ["broker-5.5.1-rocksdb-clean"])
 def test_what_cannot_be_told_is_said(name: str) -> None:
     found = diagnosis_of(sample_store(name), name)
     assert complaints(found) == []

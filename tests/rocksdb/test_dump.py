@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rocksdict import Options, Rdict
 
-from rmqstore.reading.timeline import timeline_of
+from rmqstore.reading.rocksdb.timeline import timeline_of
 from rmqstore.store.root import Store
 from tests.rocksdb.test_timeline import OPTIONS, changed, unpacked
 from tests.support.cli import rmqstore

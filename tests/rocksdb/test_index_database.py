@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rmqstore.errors import UnreadableError
-from rmqstore.reading import indexdatabase
-from rmqstore.reading.messagedatabase import message_database
+from rmqstore.reading.rocksdb import indexdatabase
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.scan.entries import EntryHasher
 from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store

@@ -15,9 +15,9 @@ import pytest
 
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.rocksdb import DELIVERED_KEY, LAST_OFFSET_KEY, LAST_TIME_KEY, SCANNED_KEY
-from rmqstore.reading.halves import halves_of
-from rmqstore.reading.messagedatabase import message_database
-from rmqstore.reading.timeline import timeline_of
+from rmqstore.reading.rocksdb.halves import halves_of
+from rmqstore.reading.rocksdb.messagedatabase import message_database
+from rmqstore.reading.rocksdb.timeline import timeline_of
 from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 from tests.rocksdb.test_timeline import SETTINGS, changed, unpacked

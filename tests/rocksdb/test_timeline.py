@@ -11,7 +11,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from rmqstore.formats.rocksdb import DELIVERED_KEY, SCANNED_KEY, TIMELINE_ENTRY, TIMELINE_KEY
-from rmqstore.reading.timeline import timeline_of
+from rmqstore.reading.rocksdb.timeline import timeline_of
 from rmqstore.store.root import Store
 from tests.broker.busy import SIZES
 from tests.support.cli import Run, rmqstore

@@ -21,8 +21,8 @@ from rmqstore.doctor.checks.sample import WHOLE
 from rmqstore.formats import timer
 from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC, TIMER_TOPIC, is_broker_topic
 from rmqstore.prediction.outcome import QueueState
-from rmqstore.reading.messagedatabase import message_database, readable_database
-from rmqstore.reading.popstate import pop_state
+from rmqstore.reading.rocksdb.messagedatabase import message_database, readable_database
+from rmqstore.reading.rocksdb.popstate import pop_state
 from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind

@@ -35,6 +35,8 @@ class FirstFile:
     max_cq: int
     queues_in_rocksdb: bool = False
     limits: tuple[int, ...] = ()
+    lead: int = 0
+    """Bytes before the first record of a file: those of the header of a DLedger entry."""
 
     def normal(self, files: list[SimulatedFile]) -> int:
         """Return the number of the first file of a normal recovery."""
@@ -65,7 +67,7 @@ class FirstFile:
         """Test a file up to 5.3.3: fields of the first bytes are used unchecked; only MAGICCODE has to be one of a record."""
         if file.length < HEAD_LENGTH:
             raise LoadStopped(BlockerCode.FILE_LENGTH, "load exception: the file is too short for a record", file.path)
-        first = first_record_header(file.read(0, HEAD_LENGTH), ipv6_hosts=self.profile.ipv6_hosts)
+        first = first_record_header(file.read(self.lead, HEAD_LENGTH), ipv6_hosts=self.profile.ipv6_hosts)
         if first.magic != MESSAGE_MAGIC_V1 and not (first.magic == MESSAGE_MAGIC_V2 and self.profile.reads_v2):
             return False
         if self.queues_in_rocksdb:
@@ -78,7 +80,7 @@ class FirstFile:
     def _first_record_matches(self, file: SimulatedFile, *, normally: bool) -> bool:
         """Test a file from 5.3.4 on: it has to begin with a record, whose fields are compared."""
         with open_window(file, file.length) as window:
-            found = self.check.at(window.array, 0)
+            found = self.check.at(window.array, self.lead)
         if found.request is None or found.request.store_timestamp == 0:
             return False
         store_timestamp, phy_offset = found.request.store_timestamp, found.request.physical_offset

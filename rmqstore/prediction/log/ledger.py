@@ -29,10 +29,15 @@ _NUMBERS = ("magic", "size", "index", "term", "body_len", "pos")
 
 @dataclass(frozen=True, slots=True)
 class LedgerStart:
-    """Result of the recovery: the number of the last entry (−1 without one), and the physical offset after which everything is dropped."""
+    """Result of the recovery: the number of the last entry (−1 without one), and the physical offset after which everything is dropped.
+
+    `first` is the file where it begins, None without files; `entries`: how many it takes.
+    """
 
     last_index: int
     end_offset: int
+    first: MappedFile | None = None
+    entries: int = 0
 
 
 def recovered(log: DLedgerLog) -> LedgerStart:
@@ -43,7 +48,8 @@ def recovered(log: DLedgerLog) -> LedgerStart:
     if not files:
         return LedgerStart(-1, 0)
     number = _first_checked(files, index)
-    last_index, last_term, at = -1, -1, files[number].start
+    first = files[number]
+    last_index, last_term, at = -1, -1, first.start
     while number < len(files):
         file = files[number]
         last_index, last_term, at = _run(file, at, last_index, last_term)
@@ -62,7 +68,8 @@ def recovered(log: DLedgerLog) -> LedgerStart:
     if last.start - at > size:
         text = f"The processOffset is too small, you should check it manually before truncating the data from {at}"
         raise BrokerKilled(BlockerCode.DLEDGER, text, log.directory / "data" / files[min(number, len(files) - 1)].path.name)
-    return LedgerStart(last_index, at)
+    entry = _entry(read_at(first, 0, min(ENTRY_HEADER_SIZE, first.length)))
+    return LedgerStart(last_index, at, first, 0 if last_index < 0 or entry is None else last_index - entry["index"] + 1)
 
 
 def dropped(log: DLedgerLog) -> str:

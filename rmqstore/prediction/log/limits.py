@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rmqstore.errors import UnreadableError
 from rmqstore.prediction.blockers import Unknown
-from rmqstore.reading.halves import last_half
-from rmqstore.reading.indexdatabase import last_indexed
-from rmqstore.reading.messagedatabase import message_database
+from rmqstore.reading.rocksdb.halves import last_half
+from rmqstore.reading.rocksdb.indexdatabase import last_indexed
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.store.rocksdb.databases import DatabaseUse, databases
 from rmqstore.store.rocksdb.library import START, probe
 from rmqstore.store.root import Store

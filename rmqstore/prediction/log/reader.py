@@ -56,14 +56,15 @@ class Records:
 class LogReader:
     """Reads log files as one caller of the check does. Queues have dense numbers over all files of one reader."""
 
-    def __init__(self, check: RecordCheck) -> None:
+    def __init__(self, check: RecordCheck, *, lead: int = 0) -> None:
+        """`lead`: bytes before every record, those of the header of a DLedger entry."""
         self.check = check
         wanted = Check.KEYS
         if check.verifies_body_crc:
             wanted |= Check.BODY_CRC
         if check.verifies_property_crc:
             wanted |= Check.PROPERTY_CRC
-        self._scanner = _RunScanner(checks=wanted, delays=check.delay_levels)
+        self._scanner = _RunScanner(checks=wanted, delays=check.delay_levels, lead=lead)
 
     def runs(self, file: SimulatedFile, position: int, end: int) -> Iterator[Records]:
         """Yield runs of records from byte `position` of the file; `end` is the end of the caller's buffer. Raises StoreChangedError."""
@@ -136,8 +137,8 @@ class LogReader:
 class _RunScanner(LogScanner):
     """The scanner without its resync: only the run of valid records from one position. A batch stays valid while the next is read."""
 
-    def __init__(self, *, checks: Check, delays: Sequence[int]) -> None:
-        super().__init__(checks=checks, delays=delays, batch=_BATCH, buffers=2)
+    def __init__(self, *, checks: Check, delays: Sequence[int], lead: int) -> None:
+        super().__init__(checks=checks, delays=delays, lead=lead, batch=_BATCH, buffers=2)
 
     def run(self, file: MappedFile, position: int) -> Generator[Batch, None, None]:
         """Yield batches from byte `position` of the file up to the first byte that begins no valid record."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rmqstore.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rmqstore.formats.naming import offset_to_file_name
-from rmqstore.reading.ledger import UNIT_ROWS, EntryChain, Rows
+from rmqstore.reading.ledger import LARGEST_TEXT, UNIT_ROWS, EntryChain, Rows, stored_numbers
 from rmqstore.reading.zeros import end_of_nonzero
 from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.log.future import FutureLog
@@ -22,7 +22,6 @@ from rmqstore.scan.walk import LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import DLedgerLog
 from rmqstore.store.window import read_at, read_if_file
-from rmqstore.verify.log.dledger import LARGEST_TEXT, stored_numbers
 
 _CODE = "RMQ-DL-INDEX"
 _REASON = "units of the index as the entries of the log have them"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.formats.rocksdb import LAST_OFFSET_KEY, LAST_TIME_KEY
-from rmqstore.reading.indexdatabase import index_entries, last_indexed
+from rmqstore.reading.rocksdb.indexdatabase import index_entries, last_indexed
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.rocksdb.content import Content, Piece, single
 from rmqstore.scan.entries import EntryHasher, EntryWriter

@@ -21,10 +21,10 @@ from rmqstore.formats.rocksdb import (
     TIMELINE_ENTRY,
     TIMELINE_KEY,
 )
-from rmqstore.reading.halves import FAMILY as HALVES
-from rmqstore.reading.halves import HALF_TOPICS, Halves, place_of
-from rmqstore.reading.timeline import FAMILY as TIMER
-from rmqstore.reading.timeline import timeline_of
+from rmqstore.reading.rocksdb.halves import FAMILY as HALVES
+from rmqstore.reading.rocksdb.halves import HALF_TOPICS, Halves, place_of
+from rmqstore.reading.rocksdb.timeline import FAMILY as TIMER
+from rmqstore.reading.rocksdb.timeline import timeline_of
 from rmqstore.repair.derived.judgement import Judgement
 from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.derived.timer.rebuilt import messages_of

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from rmqstore.findings import Finding
 from rmqstore.formats.indexentry import FAMILY
 from rmqstore.formats.rocksdb import LAST_OFFSET_KEY, LAST_TIME_KEY
-from rmqstore.reading.indexdatabase import Entries, index_entries
-from rmqstore.reading.messagedatabase import message_database
+from rmqstore.reading.rocksdb.indexdatabase import Entries, index_entries
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.scan.entries import EntryHasher, EntryWriter
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.parts import PartKind

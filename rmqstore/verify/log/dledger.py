@@ -6,29 +6,24 @@ of the index, and continues from the first one that differs as if nothing follow
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
 from rmqstore.formats.dledger import END_MAGIC, END_OF_FILE, ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT_SIZE
-from rmqstore.reading.ledger import UNIT_ROWS, EntryChain, EntrySpan, Numbers, Rows
+from rmqstore.reading.ledger import UNIT_ROWS, EntryChain, EntrySpan, Numbers, Rows, stored_numbers
 from rmqstore.reading.records import read_record
 from rmqstore.scan.walk import Batch, Damage
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import DLedgerLog
-from rmqstore.store.window import read_at, read_if_file
+from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 
 _COMPARED = ("pos", "size", "index", "term")
-LARGEST_TEXT = 4096
-"""Bytes of `currterm` or `checkpoint` that are read."""
-_NUMBER = re.compile(r"^(\w+)=(-?\d{1,19})$", re.MULTILINE)
 
 
 class Entries:
@@ -169,12 +164,6 @@ def _state(context: Context, log: DLedgerLog, last: EntrySpan) -> Iterator[Findi
     for path in (log.directory / "currterm", log.directory / "checkpoint"):
         if path.is_file() and not stored_numbers(path):
             yield context.finding("RMQ-DL-STATE", f"{path.name} has no number that a member writes", file=path)
-
-
-def stored_numbers(path: Path) -> dict[str, int]:
-    """Return the numbers in `currterm` or `checkpoint` by name, none without the file. Raises UnreadableError."""
-    data = read_if_file(path, LARGEST_TEXT) or b""
-    return {name: int(value) for name, value in _NUMBER.findall(data.decode("ascii", "replace"))}
 
 
 def _of_index(context: Context, index: MappedFileQueue, number: int, count: int, text: str) -> Finding:

@@ -8,8 +8,8 @@ from pathlib import Path
 from rmqstore.findings import Finding
 from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC
 from rmqstore.formats.rocksdb import LAST_OFFSET_KEY
-from rmqstore.reading.halves import FAMILY, Half, Halves, halves_of, place_of
-from rmqstore.reading.messagedatabase import message_database
+from rmqstore.reading.rocksdb.halves import FAMILY, Half, Halves, halves_of, place_of
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.rocksdb.streams import pairs_of_database

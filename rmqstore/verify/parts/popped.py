@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rmqstore.findings import Finding
-from rmqstore.reading.popstate import PoppedMessage, PopState, pop_state
+from rmqstore.reading.rocksdb.popstate import PoppedMessage, PopState, pop_state
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited

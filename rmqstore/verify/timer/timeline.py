@@ -12,7 +12,7 @@ from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import TIMER_DEL_UNIQKEY, UNIQ_KEY
 from rmqstore.formats.record import Record
 from rmqstore.reading.entries import units
-from rmqstore.reading.timeline import Timeline, TimelineEntry, timeline_of
+from rmqstore.reading.rocksdb.timeline import Timeline, TimelineEntry, timeline_of
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.parts import PartKind

@@ -23,7 +23,7 @@ from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
-from rmqstore.reading.timeline import may_have_timeline
+from rmqstore.reading.rocksdb.timeline import may_have_timeline
 from rmqstore.repair.derived.timer.check import MISSING, WITHOUT_TIME, found_check, has_no_time
 from rmqstore.repair.derived.timer.entries import plan_entries
 from rmqstore.repair.derived.timer.rebuilt import needs_rebuild, plan_rebuilt

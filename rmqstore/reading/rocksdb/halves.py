@@ -13,8 +13,8 @@ from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC, TRANS_OFFSET, TRANSACTION_ID
 from rmqstore.formats.rocksdb import HALF_ENTRY, HALF_KEY, LAST_OFFSET_KEY
 from rmqstore.reading.entries import units
-from rmqstore.reading.messagedatabase import message_database
 from rmqstore.reading.records import record_at
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store

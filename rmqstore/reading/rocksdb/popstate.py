@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqstore.reading.databaseentries import POP_MESSAGE, decoded
-from rmqstore.reading.messagedatabase import readable_database
+from rmqstore.reading.rocksdb.databaseentries import POP_MESSAGE, decoded
+from rmqstore.reading.rocksdb.messagedatabase import readable_database
 from rmqstore.store.rocksdb.databases import DatabaseUse
 from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from rmqstore.formats.rocksdb import DELIVERED_KEY, SCANNED_KEY, TIMELINE_ENTRY
-from rmqstore.reading.messagedatabase import message_database
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.store.rocksdb.databases import DatabaseUse, databases
 from rmqstore.store.rocksdb.library import probe
 from rmqstore.store.rocksdb.streams import pairs_of_database

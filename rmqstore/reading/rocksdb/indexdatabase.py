@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rmqstore.errors import UnreadableError
 from rmqstore.formats.indexentry import FAMILY, HOUR
-from rmqstore.reading.messagedatabase import message_database
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.scan.entries import EntryHasher
 from rmqstore.scan.kernels.entries import ENTRY_DTYPE, Reading
 from rmqstore.store.rocksdb.databases import Database

@@ -1,0 +1,1 @@
+"""Contents of the RocksDB databases of a store."""

@@ -90,7 +90,7 @@ class Recovery:
         """Plan the recovery of a member of a DLedger group, whose log other members can complete."""
         if self.strategy is not Strategy.SALVAGE:
             raise RefusedError(
-                f"--strategy {self.strategy} is not for a member of a DLedger group: what its start does is not predicted.",
+                f"--strategy {self.strategy} is not for a member of a DLedger group: the group decides what it loses.",
                 "Use --strategy salvage; `rmqstore truncate` cuts the log where a member that starts stops reading.",
             )
         _require_no_plain_log(store)

@@ -188,8 +188,8 @@ class Prediction:
 
     def _first_message(self, topic: str, queue_id: int, sampled: SampledQueue, state: QueueState) -> int:
         """Return the first queue offset with a message: a queue that lost its files begins with fillers, of this or an earlier start."""
-        begin = state.min_offset + state.fillers
-        if state.fillers or (topic, queue_id) not in self.queues:
+        begin = max(state.min_offset, state.filled_until)
+        if state.filled_until or (topic, queue_id) not in self.queues:
             return begin
         files = self.queues[topic, queue_id].files
 

@@ -64,8 +64,8 @@ class Dispatched:
 class QueueState:
     """One queue in memory: queue offsets, the largest log offset it knows, its minimum in bytes, the number of its files.
 
-    `shifted`: units by which messages of this start were placed before their own queue offset, 0 for none. `fillers`: units without
-    message at the begin of its first file, which this start made.
+    `shifted`: units by which messages of this start were placed before their own queue offset, 0 for none. `filled_until`: the queue
+    offset after units without message at the begin of its first file, which this start made, 0 without any.
     """
 
     min_offset: int
@@ -74,7 +74,7 @@ class QueueState:
     min_logic_offset: int
     files: int
     shifted: int = 0
-    fillers: int = 0
+    filled_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,7 +348,7 @@ class _Start:
                 queue.min_logic_offset,
                 len(queue.files.files),
                 queue.shifted,
-                queue.fillers,
+                queue.filled_until,
             )
             for queue in self._queues
         }

@@ -163,7 +163,7 @@ def test_a_queue_whose_last_messages_alone_come_back(tmp_path: Path) -> None:
     assert after is not None
     assert after.queues is not None
     queue = after.queues["RMQ_SYS_TRANS_HALF_TOPIC/0"]
-    assert (queue.min_offset, queue.max_offset, queue.fillers) == (0, 70, 62)
+    assert (queue.min_offset, queue.max_offset, queue.filled_until) == (0, 70, 62)
     lost = "STARTS, BUT 62 messages of RMQ_SYS_TRANS_HALF_TOPIC/0 become invisible"
     assert found.verdict.headline.startswith(lost), found.verdict.headline
     # As this start leaves it for the next one.

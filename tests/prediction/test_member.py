@@ -121,6 +121,7 @@ def doctor(root: Path, release: str) -> tuple[int, str]:
         ((), "STARTS, NOTHING LOST"),
         (("short queues",), "STARTS, BUT 24 messages of 4 queues become invisible"),
         (("no queues",), "STARTS, BUT 1517 messages of 61 queues become invisible"),
+        (("no queues", "killed"), "STARTS, BUT 459 messages of 7 queues become invisible"),
     ],
 )
 def test_the_verdict_on_a_member(changes: tuple[str, ...], verdict: str, tmp_path: Path) -> None:

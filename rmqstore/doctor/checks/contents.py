@@ -39,7 +39,7 @@ def check(prediction: Prediction, *, written: bool) -> Iterator[Found]:
     begin, end = store.message_log.min_offset, scanned.start_offset
     yield from _unread_log(prediction, begin, end)
     queues = len(prediction.queues) + len(prediction.batch_queues)
-    if written or prediction.sample.unread or queues > _MOST_QUEUES or store.dledger is not None or not prediction.sample.bytes:
+    if written or prediction.sample.unread or queues > _MOST_QUEUES or not prediction.sample.bytes:
         if begin < end and prediction.queues:
             yield Effect(
                 Area.QUEUES, State.OK, f"entries of messages before offset {end} were not compared; `rmqstore verify` compares them"

@@ -68,11 +68,11 @@ class Sample:
 def read_sample(context: Context, end: int) -> Sample:
     """Return the sample of the log up to physical offset `end`. A file that cannot be read counts as unread."""
     store = context.store
-    files = store.commitlog.files
-    if store.dledger is not None or not files:
+    files = store.message_log.files
+    if not files:
         return Sample()
     share = max(HEAD, WHOLE // len(files))
-    scanner = LogScanner(checks=Check.KEYS)
+    scanner = LogScanner(checks=Check.KEYS, lead=store.entry_header(files[0]))
     queues: dict[QueueKey, SampledQueue] = {}
     keyed: list[npt.NDArray[np.int64]] = []
     done = unread = 0

@@ -27,7 +27,7 @@ NO_MINIMUM = -1
 class BatchQueue:
     """One queue of a topic with `queue.type=BatchCQ`."""
 
-    shifted = fillers = 0
+    shifted = filled_until = 0
     """Units are found by the offsets in them, so none is at a wrong place."""
 
     def __init__(self, topic: str, queue_id: int, directory: str, file_size: int, changes: Changes) -> None:

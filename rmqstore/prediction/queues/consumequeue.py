@@ -48,8 +48,8 @@ class ConsumeQueue:
 
     Without `know_ends` it is the offset at which that message begins.
 
-    `shifted`: how many units before its own place the last misplaced message was put (0: none). `fillers`: units without message that
-    were written before the first one.
+    `shifted`: how many units before its own place the last misplaced message was put (0: none). `filled_until`: the queue
+    offset after units without message that were written before the first one, 0 without any.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ConsumeQueue:
         self.max_physic_offset = -1
         self.min_logic_offset = 0
         self.shifted = 0
-        self.fillers = 0
+        self.filled_until = 0
         self._ends = int(know_ends)
         self._recovered: _Recovered | None = None
 
@@ -236,8 +236,9 @@ class ConsumeQueue:
             self.min_logic_offset = wanted
             self.files.flushed_where = wanted
             # A negative queue offset needs no fillers.
-            self.fillers = max(0, -(-remainder(wanted, self.files.file_size) // UNIT_SIZE))
-            file.fill(declared.PRE_BLANK, self.fillers)
+            fillers = max(0, -(-remainder(wanted, self.files.file_size) // UNIT_SIZE))
+            self.filled_until = max(0, queue_offset) if fillers else 0
+            file.fill(declared.PRE_BLANK, fillers)
         if queue_offset != 0:
             gap = wanted - (file.start + file.wrote)
             if gap < 0:

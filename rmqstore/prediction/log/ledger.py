@@ -72,9 +72,11 @@ def recovered(log: DLedgerLog) -> LedgerStart:
     return LedgerStart(last_index, at, first, 0 if last_index < 0 or entry is None else last_index - entry["index"] + 1)
 
 
-def dropped(log: DLedgerLog) -> str:
-    """Return what the recovery of a member drops, as the end of a sentence about its log; empty for nothing. Raises as `recovered` does."""
-    end = recovered(log).end_offset
+def dropped(log: DLedgerLog, end: int) -> str:
+    """Return what a member drops after offset `end`, as the end of a sentence about its log; empty for nothing.
+
+    Raises UnreadableError, StoreChangedError.
+    """
     scanner = LogScanner(lead=ENTRY_HEADER_SIZE)
     records = 0
     for file in log.data.files:

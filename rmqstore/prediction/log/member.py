@@ -53,7 +53,7 @@ class MemberRecovery:
         Raises BrokerKilled where the process ends, Unknown where it drops messages, which is up to the group.
         """
         start = recovered(self._ledger)
-        drops = dropped(self._ledger)
+        drops = dropped(self._ledger, start.end_offset)
         if drops:
             raise Unknown(f"the commit log is that of a DLedger group{drops}")
         self._require_zeros(start.end_offset)

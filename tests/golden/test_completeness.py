@@ -36,7 +36,7 @@ NOT_IN_A_SAMPLE = {
     "tiered_segment": "in the stores of tests/tiered",
 }
 # modules of formats/ that are no file format of their own
-TOOLS = {"__init__", "crc", "describe", "javahash", "layout", "multidispatch", "naming", "tiered_names"}
+TOOLS = {"__init__", "crc", "describe", "indexentry", "javahash", "layout", "multidispatch", "naming", "tiered_names"}
 FORMATS = Path(__file__).resolve().parents[2] / "formats"
 
 

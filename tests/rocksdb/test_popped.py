@@ -138,6 +138,16 @@ def test_an_entry_of_another_form(root: Path, name: str) -> None:
     assert not rmqstore("pending", root).crashed and not rmqstore("doctor", root).crashed
 
 
+def test_a_database_with_a_damaged_table_is_named_as_not_read(tmp_path: Path) -> None:
+    root = unpacked("stopped", tmp_path, "5.3.3-popped")
+    for path in (root / "kvStore").glob("*.sst"):
+        data = bytearray(path.read_bytes())
+        data[100] ^= 4
+        path.write_bytes(data)
+    assert findings(root) == [] and len(not_checked(root)) == 1
+    assert any("kvStore holds data, which was not read" in text for text in effects(root))
+
+
 def test_a_database_that_cannot_be_read_is_named_as_not_checked(root: Path) -> None:
     next((root / "kvStore").glob("MANIFEST-*")).unlink()
     assert findings(root) == []

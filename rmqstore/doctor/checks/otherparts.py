@@ -21,12 +21,11 @@ from rmqstore.doctor.checks.sample import WHOLE
 from rmqstore.formats import timer
 from rmqstore.formats.naming import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC, TIMER_TOPIC, is_broker_topic
 from rmqstore.prediction.outcome import QueueState
-from rmqstore.reading.rocksdb.messagedatabase import message_database, readable_database
+from rmqstore.reading.rocksdb.messagedatabase import message_database
 from rmqstore.reading.rocksdb.popstate import pop_state
 from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
-from rmqstore.store.rocksdb.databases import DatabaseUse
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.parts import halves
@@ -393,12 +392,11 @@ def _popped(context: Context, queues: Queues) -> Iterator[Found]:
         return
     state = pop_state(context.store)
     if state is None:
-        if readable_database(context.store, DatabaseUse.POP, limit=0) is None:
-            yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
+        yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
         return
-    ends = {(topic, int(queue_id)): end.max_offset for name, end in queues.items() for topic, _, queue_id in [name.rpartition("/")]}
-    popped = {(one.topic, one.queue_id): 0 for one in state.messages}
-    found = list(popped_beyond(context, path, state, popped | {queue: end for queue, end in ends.items() if queue in popped}))
+    after = {(one.topic, one.queue_id): queues.get(f"{one.topic}/{one.queue_id}") for one in state.messages}
+    ends = {queue: 0 if there is None else there.max_offset for queue, there in after.items()}
+    found = list(popped_beyond(context, path, state, ends))
     yield from found
     count = sum(finding.count or 0 for finding in found)
     if count:

@@ -6,7 +6,7 @@ import numpy as np
 
 from rmqstore.formats.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TAGS, UNIQ_KEY
 from rmqstore.scan.kernels.declare import kernel, part
-from rmqstore.scan.kernels.raw import find_byte, java_hash_utf8, le64, native64, store8, store32, store64, u8
+from rmqstore.scan.kernels.raw import copy_bytes, find_byte, java_hash_utf8, le64, native64, store8, store32, store64
 from rmqstore.scan.kernels.rows import fields_writer
 
 MOST_PROPERTIES = 64
@@ -104,14 +104,5 @@ def copy_spans(base: int, starts: int, ends: int, rows: int, out: int, offsets: 
     at = 0
     store32(offsets, 0, 0)
     for row in range(rows):
-        position = native64(starts, row * 8)
-        end = native64(ends, row * 8)
-        while position + 8 <= end:
-            store64(out, at, le64(base, position))
-            position += 8
-            at += 8
-        while position < end:
-            store8(out, at, u8(base, position))
-            position += 1
-            at += 1
+        at = copy_bytes(base, native64(starts, row * 8), native64(ends, row * 8), out, at)
         store32(offsets, (row + 1) * 4, at)

@@ -15,7 +15,7 @@ from rmqstore.scan.columns import RECORD_DTYPE
 from rmqstore.scan.kernels.declare import inlined, kernel, part
 from rmqstore.scan.kernels.layout import NAME_END, PROPERTY_END
 from rmqstore.scan.kernels.offsets import BORN_HOST_V6, HOST_V4_WIDTH, HOST_V6_WIDTH, MAGIC, MAGIC_V2, MIN_SIZE, STORE_HOST_V6
-from rmqstore.scan.kernels.raw import be32, be32u, be64, find_byte, java_hash_utf8, native64, store8, store64, u8
+from rmqstore.scan.kernels.raw import be32, be32u, be64, copy_bytes, find_byte, java_hash_utf8, native64, store8, store64, u8
 from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 from rmqstore.store.rocksdb.framing import ENTRY, LENGTH
 
@@ -51,20 +51,6 @@ _LOW = (1 << 17) - 1
 
 
 @inlined
-def _put(base: int, start: int, end: int, out: int, at: int) -> int:
-    """Copy the bytes [start, end) at `base` to out + at, and return where they end."""
-    while start + 8 <= end:
-        store64(out, at, native64(base, start))
-        start += 8
-        at += 8
-    while start < end:
-        store8(out, at, u8(base, start))
-        start += 1
-        at += 1
-    return at
-
-
-@inlined
 def _put_number(out: int, at: int, number: int, size: int) -> int:
     """Write the lowest `size` bytes of a number, big-endian."""
     for place in range(size):
@@ -87,14 +73,14 @@ def _put_entry(
     at = _put_letter(out, at, _LETTER)
     at = _put_number(out, at + LENGTH, native64(numbers, 0), _LONG)
     at = _put_letter(out, at, _AT)
-    at = _put(base, topic, topic_end, out, at)
+    at = copy_bytes(base, topic, topic_end, out, at)
     at = _put_letter(out, at, _AT)
     at = _put_letter(out, at, kind)
     at = _put_letter(out, at, _AT)
     if kind != _U:
-        at = _put(base, key, key_end, out, at)
+        at = copy_bytes(base, key, key_end, out, at)
         at = _put_letter(out, at, _AT)
-    at = _put(base, unique, unique_end, out, at)
+    at = copy_bytes(base, unique, unique_end, out, at)
     at = _put_letter(out, at, _AT)
     at = _put_number(out, at, native64(numbers, 8), _LONG)
     _put_number(out, frame + 1, at - frame - 1 - LENGTH, LENGTH)

@@ -205,6 +205,20 @@ def find_byte(base: int, start: int, end: int, pattern: int) -> int:
     return end
 
 
+@inlined
+def copy_bytes(base: int, start: int, end: int, out: int, at: int) -> int:
+    """Copy the bytes [start, end) at `base` to out + at, and return where they end there."""
+    while start + 8 <= end:
+        store64(out, at, le64(base, start))
+        start += 8
+        at += 8
+    while start < end:
+        store8(out, at, u8(base, start))
+        start += 1
+        at += 1
+    return at
+
+
 @kernel
 def first_nonzero(base: int, start: int, end: int) -> int:
     """Return the first offset in [start, end) whose byte is not zero, else `end`."""

@@ -93,14 +93,18 @@ class _Start:
         self._places: Places = known_to(places_of(store), store, self._profile)
         self._changes = Changes()
         places, profile, options = self._places, self._profile, self._options
-        self._log = MappedFiles(places.commitlog, places.commitlog_file_size, self._changes)
+        ledger = store.dledger
+        if ledger is None:
+            self._log = MappedFiles(places.commitlog, places.commitlog_file_size, self._changes)
+        else:
+            self._log = MappedFiles((ledger.directory / "data",), ledger.data.file_size or 0, self._changes)
         self._queues = rocksdb or QueueStore(places.queues, profile, self._changes)
         self._checkpoint = Checkpoint(store.checkpoint_path, profile, removed=what_if.checkpoint_removed)
         self._index = IndexService(places.index, profile, places.index_slots, places.index_items, self._changes)
         self._dispatcher = Dispatcher(profile, options, self._queues, self._index, self._checkpoint)
         self._surroundings = Surroundings(store, profile, options, self._changes, abort=what_if.abort)
         self._recovery: CommitLogRecovery | MemberRecovery | None = None
-        self._member = self._member_of(store)
+        self._member = None if ledger is None else MemberRecovery(ledger, self._log, self._queues, self._dispatcher, profile)
         self._reput = Reput(
             self._log,
             self._dispatcher,
@@ -240,13 +244,6 @@ class _Start:
         self._queues.recover_offset_table(self._log.min_offset)
         if self._counts_unconfirmed() and any(len(queue.topic.encode("utf-8", "surrogateescape")) > _LONGEST_V1 for queue in self._queues):
             raise Unknown("with duplicationEnable a start fails on records of long topics after the confirmed end")
-
-    def _member_of(self, store: Store) -> MemberRecovery | None:
-        """Return the recovery of a member of a DLedger group, None for a store with a commit log of its own."""
-        if store.dledger is None:
-            return None
-        self._log = MappedFiles((store.dledger.data.files[0].path.parent,) if store.dledger.data.files else (), 0, self._changes)
-        return MemberRecovery(store.dledger, self._log, self._queues, self._dispatcher, self._profile)
 
     def _require_member_alone(self) -> None:
         """Raise Unknown if it is not known whether the broker is a member, or has a commit log as well."""

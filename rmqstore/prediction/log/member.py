@@ -77,13 +77,12 @@ class MemberRecovery:
         files, end = self._log.files, self._log.max_offset
         if not files:
             raise Unknown("the log of this member of a DLedger group is empty")
-        before = self._queues.max_physic_offset
         name, entries = "" if self._start.first is None else self._start.first.path.name, self._start.entries
         if not normally and self._profile.member_dispatches_in_recovery:
             first = files[rules.abnormal(files)]
             self.dispatch(first.start, rules.check, self.dispatched)
             name, entries = first.path.name, self.dispatched.count
-        if before >= end:
+        if rules.max_cq >= end:
             self._queues.truncate(end)
         self._log.flushed_where = end
         self.scan = Scan(name, end, "the entries of this member end", entries)

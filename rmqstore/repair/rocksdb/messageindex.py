@@ -32,7 +32,9 @@ def index_content(store: Store, log: FutureLog, sound: Database | None) -> Conte
             if entries.other is None:
                 lost = _is_lost(log, entries.rows["offset"])
                 yield len(lost) - int(lost.sum()), b"".join(frames.data for frames in entries.without(lost))
-            elif entries.other[0] in newest and len(entries.other[1]) == _LONG:
+            elif entries.other[0] not in newest:
+                yield from single(iter([entries.other]))
+            elif len(entries.other[1]) == _LONG:
                 newest[entries.other[0]] = int.from_bytes(entries.other[1], "big", signed=True)
         for some in _indexed(log, since):
             newest = {LAST_OFFSET_KEY: some.last, LAST_TIME_KEY: some.time}

@@ -69,7 +69,7 @@ def read_sample(context: Context, end: int) -> Sample:
     """Return the sample of the log up to physical offset `end`. A file that cannot be read counts as unread."""
     store = context.store
     files = store.message_log.files
-    if not files:
+    if not files or (store.dledger is not None and store.commitlog.files):  # records of two forms
         return Sample()
     share = max(HEAD, WHOLE // len(files))
     scanner = LogScanner(checks=Check.KEYS, lead=store.entry_header(files[0]))

@@ -25,7 +25,7 @@ settings.load_profile("rmqstore")
 
 CASES = 8
 """Cases of one test in a default run; a marker `sampled` names another number."""
-EXHAUSTIVE_CASES = 24
+EXHAUSTIVE_CASES = 14
 """Cases of one test in the default run and in the exhaustive one together; a marker `limited` names another number."""
 
 

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.limited(2)
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs for more than a minute
 @pytest.mark.parametrize(("release", "rate"), list(zip(RELEASES, (300, 300, 300, 1000, 100, 300), strict=True)))
 def test_beside_a_broker_that_takes_messages(release: str, rate: int) -> None:

@@ -18,10 +18,10 @@ Claimed = tuple[int, int, Claim]
 
 
 def runs_of(records: list[Claimed]) -> list[tuple[int, ...]]:
-    """Runs (claim, start, end, position, last position) of records in a row; only those that match are one."""
+    """Runs (claim, start, end, position, last position) of records in a row; those of one outcome that continue each other are one."""
     found: list[tuple[int, ...]] = []
     for position, offset, claim in records:
-        if found and claim == found[-1][0] == Claim.MATCH and found[-1][2] == offset:
+        if found and claim == found[-1][0] and found[-1][2] == offset:
             found[-1] = (claim, found[-1][1], offset + 1, found[-1][3], position)
         else:
             found.append((claim, offset, offset + 1, position, position))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.scan.kernels.queue import EVENT_DTYPE, RUN_DTYPE, Claim, Order
+from rmqstore.scan.kernels.queue import EVENT_DTYPE, RUN_DTYPE, Order
 
 QueueKey = tuple[str, int]
 
@@ -96,7 +96,7 @@ def joined(parts: Iterable[Spans]) -> Spans:
 
 
 class _Joining:
-    """Spans to which those of what follows in the log are appended. Runs of entries that match are one where they continue each other."""
+    """Spans to which those of what follows in the log are appended. Runs with the same outcome are one where they continue each other."""
 
     def __init__(self) -> None:
         self._rows: dict[QueueKey, int] = {}
@@ -144,7 +144,7 @@ class _Joining:
         runs, mine = later.runs.copy(), rows[held]
         first, last = runs[starts], self._last[mine]
         has_run = last["start"] != last["end"]
-        joins = has_run & (last["claim"] == Claim.MATCH) & (first["claim"] == Claim.MATCH) & (last["end"] == first["start"])
+        joins = has_run & (last["claim"] == first["claim"]) & (last["end"] == first["start"])
         for name in ("end", "last_position"):
             last[name][joins] = first[name][joins]
         runs[starts[joins]] = last[joins]

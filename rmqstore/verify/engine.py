@@ -163,12 +163,13 @@ def _settled(results: Sequence[FileResult]) -> Iterator[FileResult]:
 
 def _is_settled(result: FileResult) -> bool:
     """Return whether a file is full, and everything in it is valid, in queues and index as well."""
-    odd = result.findings or result.damages or result.moved or result.spans.events.size or result.unreadable or result.renumbered
+    odd = result.findings or result.damages or result.moved or result.spans.events.size or result.unreadable
+    renumbered = any(result.renumbered.values())
     full = result.end is not None and result.end.reason is Stop.BLANK and result.tail is None
     index = result.index
     indexed = not (index.oddities or index.leftovers or index.before or index.between or index.behind)
     queued = bool((result.spans.runs["claim"] == Claim.MATCH).all())
-    return full and indexed and queued and not odd
+    return full and indexed and queued and not odd and not renumbered
 
 
 def verify(store: Store, options: Options | None = None) -> list[Finding]:

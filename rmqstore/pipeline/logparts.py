@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
 
 from rmqstore.dump.resync import next_record
 from rmqstore.errors import UnreadableError
@@ -83,7 +81,7 @@ class PieceReader:
         reached = piece.start
         for event in self.scanner.scan(self.file, start=piece.start):
             if isinstance(event, Batch):
-                batch = before(event, piece.end)
+                batch = event.before(piece.end)
                 if len(batch.records):
                     last = batch.records[-1]
                     advance(int(last["position"]) + int(last["size"]) - reached)
@@ -96,12 +94,3 @@ class PieceReader:
                     break
                 self.damages.append(event)
         advance(max(0, piece.end - reached))
-
-
-def before(batch: Batch, end: int) -> Batch:
-    """Return the records of a batch that begin before a physical offset, with their keys."""
-    count = int(np.searchsorted(batch.records["position"], end))
-    if count == len(batch.records):
-        return batch
-    keys = batch.keys[: int(np.searchsorted(batch.keys["record"], count))]
-    return replace(batch, records=batch.records[:count], keys=keys)

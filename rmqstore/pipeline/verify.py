@@ -17,9 +17,10 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.pipeline.fetching import is_remote
 from rmqstore.pipeline.job import Runner, StoreAt
+from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.remote import at_hand, log_size
 from rmqstore.pipeline.verifyjob import FilePart, Found, StorePart, job_of, parts_of_files, sorted_out
-from rmqstore.reading.progress import Advance
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
@@ -55,18 +56,32 @@ class Beforehand:
 
 
 def passes_of(runner: Runner, at: StoreAt, options: Options, known: Known | None = None) -> Passes:
-    """Return the passes of a verification, run by a runner; the first time, nothing is run of files that are all `known` already."""
+    """Return the passes of a verification, run by a runner; the first time, nothing is run of files that are all `known` already.
+
+    Pieces of files that do not meet are read again, as whole files: damaged bytes can look like a record to one piece and not to another.
+    """
     waiting = [known] if known is not None else []
 
     def passes(files: Sequence[MappedFile], advance: Advance) -> list[Outcome]:
+        verification = Verification(at.open(), options)
         before = waiting.pop() if waiting else None
+        outcomes = None
         if before is not None and before.are(files):
-            return before.found.of_files(files, before.parts)
-        parts = parts_of_files(at, files)
-        _, found = sorted_out(runner.run(job_of((at.marked(),), options, parts), advance), parts)
-        return found[0].of_files(files, parts)
+            outcomes = before.found.of_files(files, before.parts, verification.context)
+        for largest in (_largest_piece(verification), None):
+            if outcomes is None:
+                parts = parts_of_files(at, files, largest=largest)
+                _, found = sorted_out(runner.run(job_of((at.marked(),), options, parts), advance), parts)
+                outcomes, advance = found[0].of_files(files, parts, verification.context), silent
+        assert outcomes is not None  # whole files always meet
+        return outcomes
 
     return passes
+
+
+def _largest_piece(verification: Verification) -> int | None:
+    """Return the size of pieces of the log, None for whole files: the entries of a DLedger log are a chain."""
+    return None if verification.store.dledger is not None else LARGEST_PIECE
 
 
 @dataclass(slots=True)
@@ -140,7 +155,8 @@ class _Large:
         try:
             opened = at.open()
             began = mark_of(opened)
-            files = Verification(opened, options).wanted_files
+            verification = Verification(opened, options)
+            files = verification.wanted_files
         except RmqstoreError:
             return None
-        return cls(files, parts_of_files(at, files, store, first_number), began) if files else None
+        return cls(files, parts_of_files(at, files, store, first_number, _largest_piece(verification)), began) if files else None

@@ -1,4 +1,4 @@
-"""The job of verification: whole stores, and of large ones each file of the log.
+"""The job of verification: whole stores, and of large ones each piece of a file of the log.
 
 What the files hold of each queue grows with files times queues. Where a store has many files, they form stretches, and the spans of each
 stretch are joined in the tasks that reduce: what comes back grows with the queues alone.
@@ -10,6 +10,9 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import islice
+from uuid import uuid4
 from zlib import crc32
 
 import numpy as np
@@ -19,9 +22,10 @@ from rmqstore.pipeline.fetching import is_remote
 from rmqstore.pipeline.job import Packet, Part, StoreAt
 from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile
-from rmqstore.verify.context import Options
-from rmqstore.verify.engine import Outcome, Verification
-from rmqstore.verify.log.commitlog import FileResult
+from rmqstore.verify.context import Context, Options
+from rmqstore.verify.engine import Outcome, Verification, last_file_with_data
+from rmqstore.verify.log.pieces import Piece, meet, whole
+from rmqstore.verify.log.result import FileResult
 from rmqstore.verify.queues.spans import Spans, joined
 
 MOST_STRETCHES = 16
@@ -43,10 +47,11 @@ class StorePart(Part):
 
 @dataclass(frozen=True, slots=True)
 class FilePart(Part):
-    """A file of the log of a store, and the stretch of files that it belongs to."""
+    """A piece of a file of the log of a store, and the stretch of files that it belongs to."""
 
     store: int
     stretch: int
+    piece: Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,14 @@ class VerifyJob:
     parts: Sequence[StorePart | FilePart]
     report: ReportOf | None
     shuffles: bool
-    """Whether a stretch has more than one file."""
+    """Whether a stretch has more than one piece."""
+    token: str = field(default_factory=lambda: uuid4().hex)
+    """What a process listed of a store is for one job alone: later the store may have changed."""
 
     @property
     def title(self) -> str:
         """Return the work and its extent."""
-        files = sum(isinstance(part, FilePart) for part in self.parts)
+        files = sum(isinstance(part, FilePart) and not part.piece.number for part in self.parts)
         name = self.stores[0].path if len(self.stores) == 1 else f"{len(self.stores):,} stores"
         return f"verify {name}: {files:,} log files" if files else f"verify {name}"
 
@@ -95,12 +102,12 @@ class VerifyJob:
 
     def _outcome(self, part: FilePart, advance: Advance) -> Outcome:
         at = self.stores[part.store]
-        verification = Verification(at.open(), self.options)
+        verification = _verification(self.token, at, self.options)
         path = str(at.directory / part.name)
-        outcome = verification.pass_over(path, advance)
+        outcome = verification.pass_over(path, part.piece, advance)
         if self.shuffles and isinstance(outcome, StoreChangedError):
             # Another file of this process may have lost its pages. Later it is too late: the stretch is joined without this file.
-            outcome = verification.pass_over(path)
+            outcome = verification.pass_over(path, part.piece)
             if isinstance(outcome, StoreChangedError):
                 return UnreadableError(outcome.message, outcome.hint)
         return outcome
@@ -110,6 +117,12 @@ class VerifyJob:
         if not key.startswith("spans "):
             return b"".join(packets)
         return pickle.dumps(joined(map(pickle.loads, packets)))
+
+
+@lru_cache(maxsize=1)
+def _verification(token: str, at: StoreAt, options: Options) -> Verification:
+    """Return a verification of which a process lists queues and index once, not for each piece of the log."""
+    return Verification(at.open(), options)
 
 
 def _shares(spans: Spans) -> Iterator[tuple[int, Spans]]:
@@ -139,8 +152,14 @@ def job_of(
     return VerifyJob(stores, options, parts, report, shuffles=files > len(stretches))
 
 
-def parts_of_files(at: StoreAt, files: Sequence[MappedFile], store: int = 0, first_number: int = 0) -> list[FilePart]:
-    """Return the parts of files of the log, in order. Files of a stretch follow each other, and there is none between them."""
+def parts_of_files(
+    at: StoreAt, files: Sequence[MappedFile], store: int = 0, first_number: int = 0, largest: int | None = None
+) -> list[FilePart]:
+    """Return the parts of files of the log, in order. Files of a stretch follow each other, and there is none between them.
+
+    With `largest`, files before the last one with records are read in pieces of about so many bytes.
+    """
+    last = None if largest is None else last_file_with_data(list(files))
     longest = -(-len(files) // MOST_STRETCHES)
     parts: list[FilePart] = []
     stretch, count, end = -1, longest, 0
@@ -150,7 +169,10 @@ def parts_of_files(at: StoreAt, files: Sequence[MappedFile], store: int = 0, fir
         count, end = count + 1, file.end
         # A copy of a store at a URI has another path in each process; the log of others may be outside of their root.
         name = str(file.path.relative_to(at.directory)) if is_remote(at.path) else str(file.path)
-        parts.append(FilePart(first_number + len(parts), name, file.length, store, stretch))
+        pieces = [Piece()] if last is None or largest is None or file.start >= last.start else Piece.all_of(file, largest)
+        for piece in pieces:
+            size = min(piece.size, file.length - piece.number * piece.size) if piece.size else file.length
+            parts.append(FilePart(first_number + len(parts), name, size, store, stretch, piece))
     return parts
 
 
@@ -162,17 +184,25 @@ class Found:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     spans: dict[int, list[Spans]] = field(default_factory=lambda: defaultdict(list))
 
-    def of_files(self, files: Sequence[MappedFile], parts: Sequence[FilePart]) -> list[Outcome]:
+    def of_files(self, files: Sequence[MappedFile], parts: Sequence[FilePart], context: Context) -> list[Outcome] | None:
         """Return the outcomes of the files, in their order; the last one of a stretch that could be read has its spans.
 
-        Raises the error of a part that failed.
+        None if the pieces of a file could not all be read, or do not meet. Raises the error of a part that failed.
         """
         if self.error is not None:
             raise self.error
-        outcomes = [self._here(part, file) for part, file in zip(parts, files, strict=True)]
+        outcomes: list[Outcome] = []
+        firsts = [part for part in parts if not part.piece.number]
+        pieces = iter(parts)
+        for file, first in zip(files, firsts, strict=True):
+            found = [self._here(part, file) for part in islice(pieces, first.piece.count)]
+            read = [one for one in found if isinstance(one, FileResult)]
+            if len(found) > 1 and (len(read) < len(found) or not meet(read)):
+                return None
+            outcomes.append(whole(context, read) if read else found[0])
         begins: dict[int, int] = {}
         last: dict[int, FileResult] = {}
-        for part, file, outcome in zip(parts, files, outcomes, strict=True):
+        for part, file, outcome in zip(firsts, files, outcomes, strict=True):
             begins.setdefault(part.stretch, file.start)
             if isinstance(outcome, FileResult):
                 last[part.stretch] = outcome

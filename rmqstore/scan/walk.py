@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,13 @@ class Batch:
     marks: Mark  # of any record
     oddities: Oddity  # of any record
     lasts: int = 0
+
+    def before(self, end: int) -> Batch:
+        """Return the records that begin before a physical offset, with their keys."""
+        count = int(np.searchsorted(self.records["position"], end))
+        if count == len(self.records):
+            return self
+        return replace(self, records=self.records[:count], keys=self.keys[: int(np.searchsorted(self.keys["record"], count))])
 
     def record_bytes(self, row: int) -> bytes:
         """Return the stored bytes of one record."""
@@ -154,16 +162,21 @@ class LogScanner:
         `start` is a physical offset (a record boundary), default the start of the file. Raises StoreChangedError if the file shrinks
         while it is read, UnreadableError if it cannot be opened.
         """
-        replaced = sigbus.faults()
-        yield from self._scan(file, (file.start if start is None else start) - file.start)
-        if sigbus.faults() != replaced:
-            raise StoreChangedError(
-                f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store."
-            )
+        with _unchanged(file):
+            yield from self._scan(file, (file.start if start is None else start) - file.start)
 
     def batches(self, file: MappedFile, *, start: int | None = None) -> Iterator[Batch]:
         """Yield the records of one file, otherwise as `scan`."""
         return (event for event in self.scan(file, start=start) if isinstance(event, Batch))
+
+    def boundary(self, file: MappedFile, offset: int) -> int:
+        """Return the physical offset of the first plausible record, or closing BLANK, at or after `offset`; the end of the file for none.
+
+        Raises as `scan`.
+        """
+        with _unchanged(file):
+            found, _ = self._resync(file, offset - file.start - 1)
+        return file.end if found is None else file.start + found
 
     def _scan(self, file: MappedFile, at: int) -> Iterator[Batch | Damage | FileEnd]:
         window = WINDOW
@@ -294,6 +307,15 @@ class LogScanner:
                     if first_nonzero(array.ctypes.data, 0, array.size) < array.size:
                         last = begin + len(array.tobytes().rstrip(b"\0")) - 1
         return last
+
+
+@contextmanager
+def _unchanged(file: MappedFile) -> Iterator[None]:
+    """Raise StoreChangedError if a file lost pages that were read."""
+    replaced = sigbus.faults()
+    yield
+    if sigbus.faults() != replaced:
+        raise StoreChangedError(f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store.")
 
 
 def _int32(array: npt.NDArray[np.uint8], position: int) -> int:

@@ -21,7 +21,8 @@ from rmqstore.store.mapped import MappedFile, listing_once
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.horizon import Horizon, Mark, comes_to_be_written, is_written, mark_of
-from rmqstore.verify.log.commitlog import FileResult
+from rmqstore.verify.log.pieces import Piece
+from rmqstore.verify.log.result import FileResult
 from rmqstore.verify.look import Look, Outcome, Passes, Totals, files_as_mapped, last_file_with_data
 from rmqstore.verify.nextstart import Foresight, weighed
 from rmqstore.verify.queues.exchanged import Held
@@ -86,9 +87,9 @@ class Verification:
         """Files of the log that the pass will read, unless they are too few."""
         return self._look.wanted_files
 
-    def pass_over(self, path: str, advance: Advance = silent) -> Outcome:
-        """Run the pass over one file of the log, for a runner whose passes are in other processes."""
-        return self._look.pass_over(path, advance)
+    def pass_over(self, path: str, piece: Piece, advance: Advance = silent) -> Outcome:
+        """Run the pass over a piece of a file of the log, for a runner whose passes are in other processes."""
+        return self._look.pass_over(path, piece, advance)
 
     def run(self, advance: Advance = silent) -> Iterator[Finding]:
         """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""

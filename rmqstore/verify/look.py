@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
@@ -26,7 +27,9 @@ from rmqstore.verify.index import coverage, database, structure
 from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, dledger, tail
-from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings, workers
+from rmqstore.verify.log.commitlog import FileVerifier, Surroundings, workers
+from rmqstore.verify.log.pieces import Piece
+from rmqstore.verify.log.result import FileResult
 from rmqstore.verify.log.runs import Run
 from rmqstore.verify.parts import (
     checkpoint,
@@ -229,13 +232,21 @@ class Look:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def pass_over(self, path: str, advance: Advance = silent) -> Outcome:
-        """Run the pass over one file of the log, for a runner whose passes are in other processes."""
-        log_files = files_as_mapped(self.store)
-        wanted = next((file for file in log_files if str(file.path) == path), None)
+    def pass_over(self, path: str, piece: Piece, advance: Advance = silent) -> Outcome:
+        """Run the pass over a piece of a file of the log, for a runner whose passes are in other processes.
+
+        What it compares with is listed once.
+        """
+        around, files = self._listed
+        wanted = files.get(path)
         if wanted is None:
             return UnreadableError(f"{path} is no longer a file of the log.", "Run the command again when no process writes to the store.")
-        return self._pass(self._surroundings(log_files)[0], wanted, advance)
+        return self._pass(around, wanted, advance, piece)
+
+    @cached_property
+    def _listed(self) -> tuple[Surroundings, dict[str, MappedFile]]:
+        log_files = files_as_mapped(self.store)
+        return self._surroundings(log_files)[0], {str(file.path): file for file in log_files}
 
     def _surroundings(self, log_files: list[MappedFile]) -> tuple[Surroundings, list[Finding]]:
         """Return what the passes compare with, and findings about the parts of it that cannot be read."""
@@ -272,9 +283,9 @@ class Look:
             results.append(outcome)
         return results
 
-    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> Outcome:
+    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance, piece: Piece | None = None) -> Outcome:
         try:
-            return FileVerifier(self.context, around, file, advance).run()
+            return FileVerifier(self.context, around, file, advance, piece).run()
         except RmqstoreError as error:
             return error
 

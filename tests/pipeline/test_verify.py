@@ -6,6 +6,7 @@ Every damage is tried on one store by default; RMQSTORE_ALL_DAMAGES=1 tries all 
 from __future__ import annotations
 
 import pickle
+import random
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,8 @@ from rmqstore.scan.columns import Stop
 from rmqstore.scan.walk import FileEnd
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification, _settled, files_as_mapped
-from rmqstore.verify.log.commitlog import FileResult
+from rmqstore.verify.log.result import FileResult
+from rmqstore.verify.look import Look
 from tests.pipeline.places import BASES, EVERYTHING, damaged_stores, sample_stores
 from tests.support import stores
 from tests.support.builder import StoreBuilder
@@ -101,22 +103,101 @@ def test_stretches_find_the_same_of_every_damage(base: str, monkeypatch: pytest.
         assert list(by_stretches(at, LocalRunner(1)).run()) == list(Verification(at.open()).run()), at.path
 
 
+# Pieces of files
+
+
+class Counted(LocalRunner):
+    """A runner that counts its jobs and their parts."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.jobs: list[int] = []
+
+    def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+        self.jobs.append(len(job.parts))
+        return super().run(job, advance)
+
+
+@pytest.mark.parametrize("size", [4_000, 40_000])
+@pytest.mark.parametrize("name", [*TAKEN_APART, "5.4.0-manyfiles", "5.5.1-manyfiles", "broker-5.5.1-crash"])
+@pytest.mark.sampled(9)
+def test_pieces_find_the_same(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "LARGEST_PIECE", size)
+    at = sample_stores([name])[0]
+    runner = Counted()
+    assert list(by_stretches(at, runner).run()) == list(Verification(at.open()).run())
+    assert len(runner.jobs) == 1
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_pieces_find_the_same_of_every_damage(base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(job, "LARGEST_PIECE", 20_000)
+    whole = 0
+    for at in damaged_stores(base, tmp_path, every=1 if EVERYTHING else 3):
+        runner = Counted()
+        assert list(by_stretches(at, runner).run()) == list(Verification(at.open()).run()), at.path
+        whole += len(runner.jobs) > 1
+    assert whole == 0
+
+
+def built(builder: StoreBuilder) -> StoreAt:
+    builder.build()
+    return StoreAt.of(builder.root, settings={key: str(value) for key, value in builder.settings.items()})
+
+
+@pytest.mark.parametrize("size", [800, 1_500, 4_000])
+def test_neighbours_are_compared_where_pieces_meet(size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(job, "LARGEST_PIECE", size)
+    chance = random.Random(size)
+    builder, now = StoreBuilder(tmp_path, log_file_size=1 << 15), 1_700_000_000_000
+    for _ in range(400):
+        now += chance.choice([-3, 0, 1, 5, 5, 5])
+        host = chance.choice(["10.9.8.7:10911"] * 4 + [f"10.9.8.{chance.randrange(250)}:1"])
+        builder.message(body=bytes(chance.randrange(300)), store_timestamp=now, store_host=host)
+    at = built(builder)
+    runner = Counted()
+    found = list(by_stretches(at, runner).run())
+    assert found == list(Verification(at.open()).run())
+    assert {"RMQ-CL-TIME", "RMQ-CL-HOST"} <= {finding.code for finding in found}
+    assert len(runner.jobs) == 1
+
+
+def test_pieces_that_do_not_meet_are_read_as_whole_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A body holds a record whose PHYSICALOFFSET is its place: a piece that is cut before it takes it for one of the log."""
+
+    def store(name: str, body: bytes) -> StoreBuilder:
+        builder = StoreBuilder(tmp_path / name, log_file_size=1 << 14)
+        return builder.message().message(body=body).message(body=bytes(9_000)).message(body=bytes(9_000))
+
+    body = store("marked", b"#" * 500).log[0].find(b"#" * 500)
+    hidden = StoreBuilder(tmp_path / "hidden", first_offset=body + 200, log_file_size=1 << 14).message(topic="Hidden")
+    record = bytes(hidden.log[0][body + 200 : hidden.offset])
+    at = built(store("store", (bytes(200) + record).ljust(500, b"#")))
+    monkeypatch.setattr(job, "LARGEST_PIECE", body + 100)
+
+    runner = Counted()
+    verification = by_stretches(at, runner)
+    assert list(verification.run()) == list(Verification(at.open()).run())
+    assert (len(runner.jobs), verification.totals.records) == (2, 4)
+
+
+def test_full_valid_files_are_not_read_again() -> None:
+    """In a store that is written to, a second look reads what the writer may have changed."""
+    look = Look(sample_stores(["5.4.0-manyfiles"])[0].open(), Options())
+    list(look.run())
+    settled = sorted(result.file.start for result in _settled(look.results))
+    assert settled == [result.file.start for result in look.results if result.records][:-1]
+
+
 def test_stretches_of_several_stores_are_one_job(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     at = sample_stores(["5.5.1-manyfiles", "5.3.3-plain-crash", "4.9.8-lmq"])
     monkeypatch.setattr(job, "LARGE_STORE", 0)
     monkeypatch.setattr(verifyjob, "MOST_STRETCHES", 2)
     compare(session, at)
 
-    class Counted(LocalRunner):
-        jobs = 0
-
-        def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
-            self.jobs += 1
-            return super().run(job, advance)
-
-    runner = Counted(2)
+    runner = Counted()
     list(job.reports(runner, at, Options(), 10, silent))
-    assert runner.jobs == 1
+    assert len(runner.jobs) == 1
 
 
 def test_a_large_store_that_is_exchanged_meanwhile_is_a_finding_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from rmqstore.scan import sigbus
 from rmqstore.store.root import Store
 from rmqstore.verify import look
 from rmqstore.verify.engine import Verification
-from rmqstore.verify.log.commitlog import FileResult, FileVerifier
+from rmqstore.verify.log.commitlog import FileVerifier
+from rmqstore.verify.log.result import FileResult
 
 _mine = threading.local()
 _both_read = threading.Barrier(2)

@@ -17,7 +17,8 @@ from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.guard import limited
 from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.log import tail
-from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
+from rmqstore.verify.log.commitlog import FileVerifier, Surroundings
+from rmqstore.verify.log.result import FileResult
 from rmqstore.verify.queues.spans import QueueKey, QueueSpan
 
 _HEAD = 64  # bytes, enough to distinguish a file of zeros from one with records

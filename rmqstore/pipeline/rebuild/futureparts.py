@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Part, StoreAt
-from rmqstore.pipeline.logparts import before, record_cuts
+from rmqstore.pipeline.logparts import record_cuts
 from rmqstore.reading.progress import Advance
 from rmqstore.rebuild import Settings
 from rmqstore.repair.derived.rebuild import entry_header_of, records_of
@@ -94,7 +94,7 @@ class Source:
         end = piece.end + (0 if is_last else piece.entry_header)
         for event in scanner.scan(file, start=piece.start):
             if isinstance(event, Batch):
-                batch = before(event, end)
+                batch = event.before(end)
                 if len(batch.records):
                     yield batch
                 if len(batch.records) < len(event.records):

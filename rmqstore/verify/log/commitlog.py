@@ -6,9 +6,8 @@ results in offset order.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +17,23 @@ from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.naming import is_filler_topic
 from rmqstore.formats.record import SysFlag, decode_record
-from rmqstore.reading.ledger import EntrySpan
 from rmqstore.reading.progress import Advance
 from rmqstore.scan.columns import Check, Fault, Mark, Oddity
-from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
+from rmqstore.scan.walk import Batch, Damage, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
-from rmqstore.verify.index.match import IndexCursor, IndexFiles, IndexMatch
+from rmqstore.verify.index.match import IndexCursor, IndexFiles
 from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
 from rmqstore.verify.log.dledger import Entries
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
+from rmqstore.verify.log.pieces import Piece, place_in_log
 from rmqstore.verify.log.record_findings import Neighbours, damage_findings, fault_findings
-from rmqstore.verify.log.runs import Run
+from rmqstore.verify.log.result import FileResult, Tally
 from rmqstore.verify.queues.batchqueue import BatchRows
 from rmqstore.verify.queues.ext import ExtReader
-from rmqstore.verify.queues.multidispatch import Deviation, Dispatches, Renumbered
-from rmqstore.verify.queues.spans import QueueKey, Spans
+from rmqstore.verify.queues.multidispatch import Dispatches
+from rmqstore.verify.queues.spans import QueueKey
 from rmqstore.verify.queues.units import QueueClaims
 
 _COMMIT, _ROLLBACK = int(SysFlag.TRANSACTION_COMMIT), int(SysFlag.TRANSACTION_ROLLBACK)
@@ -42,53 +41,6 @@ _CHECKED_COMMITS = 100_000
 # Clocks of broker and file server may differ, and a mapped file may be marked as modified some time after it was.
 _CLOCK_SKEW_MS = 3_600_000
 _LITTLE = 1 << 20  # bytes of a file that are on the disk
-
-
-@dataclass(slots=True)
-class Tally:
-    """Records of a file that share something worth one finding: physical offset of the first, and how many."""
-
-    position: int = -1
-    count: int = 0
-
-    def add(self, positions: npt.NDArray[np.int64]) -> None:
-        """Add more of them, in log order."""
-        if not self.count and positions.size:
-            self.position = int(positions[0])
-        self.count += positions.size
-
-
-@dataclass
-class FileResult:
-    """The result of the pass over one file. Everything is in offset order."""
-
-    file: MappedFile
-    records: int = 0
-    first_position: int = -1
-    end_offset: int = 0  # after the last live record
-    first_timestamp: int = 0
-    last_timestamp: int = 0
-    last_filler: int = -1  # physical offset of the last record that a repair wrote in place of a lost one, -1 without any
-    late: Tally = field(default_factory=Tally)  # stored after the last write to the store, up to the end of the file
-    malformed: Tally = field(default_factory=Tally)  # topic, tags or keys are not UTF-8
-    end: FileEnd | None = None
-    tail: Tail | None = None
-    findings: list[Finding] = field(default_factory=list)
-    damages: list[tuple[int, int]] = field(default_factory=list)
-    moved: list[Run] = field(default_factory=list)  # records that belong at another place
-    leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be left from an earlier state of the log
-    spans: Spans = field(default_factory=Spans)
-    spans_from: int = -1  # physical offset from which on the spans count, if they are of the files before as well, which have none then
-    entries: EntrySpan | None = None  # of DLedger
-    index: IndexMatch = field(default_factory=IndexMatch)
-    batch_matched: Counter[QueueKey] = field(default_factory=Counter)
-    renumbered: dict[Deviation, dict[QueueKey, Renumbered]] = field(default_factory=dict)
-    commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
-    unreadable: dict[str, str] = field(default_factory=dict)
-    hosts: Counter[int] = field(default_factory=Counter)  # records of each store host
-    odd_hosts: list[tuple[int, int, int]] = field(
-        default_factory=list
-    )  # (position, size, host) of records that differ from both neighbours
 
 
 def workers(files: Sequence[MappedFile], threads: int) -> int:
@@ -114,9 +66,9 @@ class Surroundings:
 
 
 class FileVerifier:
-    """The pass over one file."""
+    """The pass over one file, or over a piece of one that is not the last with records."""
 
-    def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Advance) -> None:
+    def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Advance, piece: Piece | None = None) -> None:
         checks = Check(0) if context.options.quick else Check.BODY_CRC | Check.PROPERTY_CRC
         if around.compare_index:
             checks |= Check.KEYS
@@ -124,12 +76,13 @@ class FileVerifier:
         self._context = context
         self._around = around
         self._advance = advance
+        self._piece = piece or Piece()
         self._lead = context.store.entry_header(file)
         self._scanner = LogScanner(checks=checks, delays=context.delays, lead=self._lead)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
         self._dispatches = Dispatches(context, around.queues, self._scanner)
         self._cursor = IndexCursor(around.index)
-        self._neighbours = Neighbours(context)
+        self._neighbours = Neighbours(context, continues=self._piece.number > 0)
         self._ext = ExtReader(context, around.ext_queues)
         self._latest = context.last_write_ms + _CLOCK_SKEW_MS
         dledger = context.store.dledger
@@ -140,11 +93,24 @@ class FileVerifier:
     def run(self) -> FileResult:
         """Read the file and return the result. Raises UnreadableError and StoreChangedError."""
         result, file, around = self.result, self.result.file, self._around
-        self._batch_rows = BatchRows(self._context, around.batch_queues, file.start, file.end)
-        self._last_file = around.last_data_file is None or file.start >= around.last_data_file.start
+        begin, end = self._piece.bounds(file, self._scanner)
+        result.begin = result.reached = begin
+        self._batch_rows = BatchRows(self._context, around.batch_queues, begin, end)
+        last_file = self._piece.count == 1 and (around.last_data_file is None or file.start >= around.last_data_file.start)
         if around.compare_index:
-            self._cursor.seek(file.start)
-        live = LiveRecords(self._scanner, file, lead=self._lead, last_file=self._last_file, queues=around.queues, advance=self._advance)
+            self._cursor.seek(begin)
+        if self._piece.number == 0 or begin < end:
+            self._read(self._live_records(last_file, begin, end))
+        return self._close(result.end_offset if last_file else end)
+
+    def _live_records(self, last_file: bool, begin: int, end: int) -> LiveRecords:
+        file, queues = self.result.file, self._around.queues
+        return LiveRecords(
+            self._scanner, file, lead=self._lead, last_file=last_file, queues=queues, advance=self._advance, begin=begin, end=end
+        )
+
+    def _read(self, live: LiveRecords) -> None:
+        result, file = self.result, self.result.file
         for event in live.events():
             if isinstance(event, Batch):
                 self._process(event)
@@ -161,7 +127,7 @@ class FileVerifier:
                 result.leftover = runs_inside(file, event.start, event.end) if event.kind != "torn" else []
             else:
                 result.end = event
-        return self._close()
+        result.reached = live.reached
 
     def _of_overflow(self, overflow: Overflow) -> Finding:
         text = (
@@ -181,7 +147,10 @@ class FileVerifier:
         result.last_timestamp = int(records["store_timestamp"][-1])
         if result.last_timestamp > self._latest:
             # Where possible times follow, the one that goes back is reported instead (RMQ-CL-TIME).
-            result.late.add(records["position"][records["store_timestamp"] > self._latest])
+            possible = np.flatnonzero(records["store_timestamp"] <= self._latest)
+            if possible.size:
+                result.late = Tally()
+            result.late.add(records["position"][possible[-1] + 1 if possible.size else 0 :])
         else:
             result.late = Tally()
         faults = batch.faults
@@ -241,16 +210,19 @@ class FileVerifier:
         if claims.size:
             self._claims.add(claims, ordered=False)
 
-    def _close(self) -> FileResult:
+    def _close(self, end: int) -> FileResult:
+        """Return the result; entries of the index up to `end` should have come up."""
         result = self.result
+        result.findings.sort(key=place_in_log)
         result.spans = self._claims.finish()
         result.renumbered = self._dispatches.renumbered
         result.entries = None if self._entries is None else self._entries.span
         result.batch_matched = self._batch_rows.matched
         result.hosts, result.odd_hosts = self._neighbours.hosts, self._neighbours.odd_hosts
+        result.first_records, result.last_records = self._neighbours.first_records, self._neighbours.last_records
         result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
         if self._around.compare_index:
-            result.index = self._cursor.finish(result.end_offset if self._last_file else result.file.end)
+            result.index = self._cursor.finish(end)
         return result
 
 

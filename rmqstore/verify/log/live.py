@@ -67,7 +67,8 @@ class LiveRecords:
     """The live records of one file, its damages, and how it ends.
 
     `lead`: bytes before every record; `last_file`: no later file holds records; `queues`: those whose units show that a displaced
-    record was dispatched here; `advance` is called with the number of bytes as they are read.
+    record was dispatched here; `advance` is called with the number of bytes as they are read. `begin` and `end`: physical offsets of
+    records that limit what is read, by default to the whole file.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class LiveRecords:
         last_file: bool,
         queues: Mapping[QueueKey, QueueDirectory],
         advance: Advance = silent,
+        begin: int | None = None,
+        end: int | None = None,
     ) -> None:
         self._scanner = scanner
         self._file = file
@@ -86,6 +89,10 @@ class LiveRecords:
         self._last_file = last_file
         self._queues = queues
         self._advance = advance
+        self._begin = file.start if begin is None else begin
+        self._end = file.end if end is None else end
+        self.reached = self._begin
+        """Where the records and damages end that were read: `end`, unless that is no boundary of records."""
         self._last_timestamp = 0
         self._held: list[Batch] = []
         self._held_start = -1
@@ -97,9 +104,10 @@ class LiveRecords:
         """Yield batches and damages in offset order, at most one Tail, last a FileEnd. Raises UnreadableError, StoreChangedError.
 
         Batches hold live records; the next one reuses the arrays. Of a Damage that is not `resumed` the rest of the file is lost as well.
+        Before an `end` within the file there is no FileEnd.
         """
-        reached = self._file.start
-        for event in self._scanner.scan(self._file):
+        reached = self._begin
+        for event in self._scanned():
             if isinstance(event, Batch):
                 end = int(event.records["position"][-1])
                 stale = self._begins_stale_tail(event)
@@ -120,7 +128,28 @@ class LiveRecords:
                 yield from self._finish_held()
                 yield from self._accept_pending()
                 yield event
-        self._advance(self._file.end - reached)
+        yield from self._finish_held()
+        yield from self._accept_pending()
+        self._advance(self._end - reached)
+
+    def _scanned(self) -> Iterator[Batch | Damage | FileEnd]:
+        """Yield the events of the scan up to `end`."""
+        whole = self._end == self._file.end
+        for event in self._scanner.scan(self._file, start=self._begin):
+            if isinstance(event, Batch):
+                batch = event.before(self._end)
+                if not len(batch.records):
+                    return
+                self.reached = int(batch.records["position"][-1] + batch.records["size"][-1])
+                yield batch
+            elif isinstance(event, Damage):
+                self.reached = event.end if event.resumed else self._file.end
+                yield event
+            else:
+                self.reached = self._file.end if whole else event.position
+                yield event
+            if self.reached >= self._end and not whole:
+                return
 
     def _begins_stale_tail(self, batch: Batch) -> Tail | None:
         """Return the tail that a batch begins after a damage: older records in the file where the log ends."""

@@ -109,6 +109,9 @@ def damage_findings(context: Context, damage: Damage) -> Finding:
 
 
 _MOST_HOSTS = 100_000
+Edge = tuple[int, int, int, int]
+"""Physical offset, size, store timestamp and store host of a record that is compared with one of another batch."""
+EDGE_DTYPE = np.dtype([("position", np.int64), ("size", np.int64), ("store_timestamp", np.int64), ("store_host", np.uint32)])
 
 
 class Neighbours:
@@ -118,29 +121,34 @@ class Neighbours:
     between two others that agree. Copies of older messages keep their host: only one that no other record has is unexpected.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, continues: bool = False) -> None:
+        """`continues`: others compare the first two records with those before them, and with each other."""
         self._context = context
+        self._continues = continues
+        self._checked = 0  # records
         self._now = time.time() * 1000
         self.hosts: Counter[int] = Counter()
         self.odd_hosts: list[tuple[int, int, int]] = []
-        # (position, size, store timestamp, store host) of the last two records of the batch before.
-        self._carried: list[tuple[int, int, int, int]] = []
+        self.first_records: list[Edge] = []  # two at most, as are the last ones
+        self.last_records: list[Edge] = []
 
     def check(self, records: npt.NDArray[np.void], oddities: Oddity) -> Iterator[Finding]:
         """Yield findings about the records of the next batch, together with the last two of the one before."""
         self._count_hosts(records, oddities)
         if oddities & (Oddity.TIME_GOES_BACK | Oddity.HOST_CHANGES):
             yield from self._look(records)
-        tail = records[-2:]
-        columns = ("position", "size", "store_timestamp", "store_host")
-        self._carried = [*self._carried, *zip(*(tail[name].tolist() for name in columns), strict=True)][-2:]
+        if len(self.first_records) < 2:
+            self.first_records = [*self.first_records, *_edges(records[:2])][:2]
+        self.last_records = [*self.last_records, *_edges(records[-2:])][-2:]
+        self._checked += len(records)
 
     def _look(self, records: npt.NDArray[np.void]) -> Iterator[Finding]:
-        carried = len(self._carried)
-        times = np.concatenate([[each[2] for each in self._carried], records["store_timestamp"]]).astype(np.int64)
-        hosts = np.concatenate([[each[3] for each in self._carried], records["store_host"]]).astype(np.uint32)
+        before = self.last_records
+        times = np.concatenate([[each[2] for each in before], records["store_timestamp"]]).astype(np.int64)
+        hosts = np.concatenate([[each[3] for each in before], records["store_host"]]).astype(np.uint32)
+        of_others = self._continues and self._checked < 2  # the second record
         for i in (np.flatnonzero(times[1:] < times[:-1]) + 1).tolist():
-            if i < carried:
+            if i < len(before) or (of_others and i == 1):
                 continue
             if (i > 1 and times[i - 2] <= times[i]) or times[i - 1] > self._now:
                 yield self._finding(
@@ -168,5 +176,9 @@ class Neighbours:
 
     def _place(self, records: npt.NDArray[np.void], number: int) -> tuple[int, int]:
         """Return (physical offset, size) of a record."""
-        row = number - len(self._carried)
-        return self._carried[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))
+        row = number - len(self.last_records)
+        return self.last_records[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))
+
+
+def _edges(records: npt.NDArray[np.void]) -> list[Edge]:
+    return list(zip(*(records[name].tolist() for name in EDGE_DTYPE.names or ()), strict=True))

@@ -11,8 +11,8 @@ from rmqstore.formats.naming import HALF_TOPIC, ROCKSDB_HALF_TOPIC
 from rmqstore.scan.columns import Stop
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Context
-from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.log.live import Tail, is_without_records
+from rmqstore.verify.log.result import FileResult
 
 HALF_TOPICS = (HALF_TOPIC, ROCKSDB_HALF_TOPIC)
 _TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}

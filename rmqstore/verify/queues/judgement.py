@@ -23,7 +23,7 @@ from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import descriptor_extents, open_read_only, read_at, read_descriptor
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
-from rmqstore.verify.log.commitlog import FileResult
+from rmqstore.verify.log.result import FileResult
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.courses import contradicted, courses_of, jump_finding, queue_offset_finding
 from rmqstore.verify.queues.exchanged import CODE as EXCHANGED

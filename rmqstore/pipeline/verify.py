@@ -70,7 +70,7 @@ def passes_of(runner: Runner, at: StoreAt, options: Options, known: Known | None
             outcomes = before.found.of_files(files, before.parts, verification.context)
         for largest in (_largest_piece(verification), None):
             if outcomes is None:
-                parts = parts_of_files(at, files, largest=largest)
+                parts = parts_of_files(at, files, queues=verification.store.queue_count, largest=largest)
                 _, found = sorted_out(runner.run(job_of((at.marked(),), options, parts), advance), parts)
                 outcomes, advance = found[0].of_files(files, parts, verification.context), silent
         assert outcomes is not None  # whole files always meet
@@ -159,4 +159,6 @@ class _Large:
             files = verification.wanted_files
         except RmqstoreError:
             return None
-        return cls(files, parts_of_files(at, files, store, first_number, _largest_piece(verification)), began) if files else None
+        largest = _largest_piece(verification)
+        parts = parts_of_files(at, files, store, first_number, queues=opened.queue_count, largest=largest)
+        return cls(files, parts, began) if files else None

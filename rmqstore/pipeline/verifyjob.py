@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from uuid import uuid4
 from zlib import crc32
 
@@ -28,8 +28,10 @@ from rmqstore.verify.log.pieces import Piece, meet, whole
 from rmqstore.verify.log.result import FileResult
 from rmqstore.verify.queues.spans import Spans, joined
 
+MOST_SPANS = 1_280_000
+"""Pieces of a log times its queues up to which the spans of each piece come back as they are: a second stage takes seconds."""
 MOST_STRETCHES = 16
-"""Stretches of a store whose spans come back."""
+"""Stretches of a store whose spans come back, if they would be more."""
 _SHARES = 16
 """Shares of the queues of a stretch, by topic; each is reduced separately."""
 _QUEUES_IN_PACKET = 16_384
@@ -153,24 +155,26 @@ def job_of(
 
 
 def parts_of_files(
-    at: StoreAt, files: Sequence[MappedFile], store: int = 0, first_number: int = 0, largest: int | None = None
+    at: StoreAt, files: Sequence[MappedFile], store: int = 0, first_number: int = 0, *, queues: int, largest: int | None = None
 ) -> list[FilePart]:
     """Return the parts of files of the log, in order. Files of a stretch follow each other, and there is none between them.
 
-    With `largest`, files before the last one with records are read in pieces of about so many bytes.
+    `queues`: how many the store has. With `largest`, files before the last one with records are read in pieces of about so many bytes.
     """
     last = None if largest is None else last_file_with_data(list(files))
+    divided = [[Piece()] if last is None or not largest or file.start >= last.start else Piece.all_of(file, largest) for file in files]
+    is_joined = sum(map(len, divided)) * queues > MOST_SPANS
     longest = -(-len(files) // MOST_STRETCHES)
     parts: list[FilePart] = []
     stretch, count, end = -1, longest, 0
-    for file in files:
-        if count == longest or file.start != end:
+    for file, pieces in zip(files, divided, strict=True):
+        if is_joined and (count == longest or file.start != end):
             stretch, count = stretch + 1, 0
         count, end = count + 1, file.end
         # A copy of a store at a URI has another path in each process; the log of others may be outside of their root.
         name = str(file.path.relative_to(at.directory)) if is_remote(at.path) else str(file.path)
-        pieces = [Piece()] if last is None or largest is None or file.start >= last.start else Piece.all_of(file, largest)
         for piece in pieces:
+            stretch += not is_joined
             size = min(piece.size, file.length - piece.number * piece.size) if piece.size else file.length
             parts.append(FilePart(first_number + len(parts), name, size, store, stretch, piece))
     return parts
@@ -200,15 +204,24 @@ class Found:
             if len(found) > 1 and (len(read) < len(found) or not meet(read)):
                 return None
             outcomes.append(whole(context, read) if read else found[0])
-        begins: dict[int, int] = {}
-        last: dict[int, FileResult] = {}
-        for part, file, outcome in zip(firsts, files, outcomes, strict=True):
-            begins.setdefault(part.stretch, file.start)
-            if isinstance(outcome, FileResult):
-                last[part.stretch] = outcome
-        for stretch, result in last.items():
-            result.spans, result.spans_from = joined(self.spans.pop(stretch, [])), begins[stretch]
+        self._add_spans(parts, files, {file.start: one for file, one in zip(files, outcomes, strict=True) if isinstance(one, FileResult)})
         return outcomes
+
+    def _add_spans(self, parts: Sequence[FilePart], files: Sequence[MappedFile], results: Mapping[int, FileResult]) -> None:
+        """Enter the spans of each stretch in the result of the last of its files that could be read."""
+        begins: dict[int, int] = {}
+        last: dict[int, int] = {}
+        number = -1
+        for part in parts:
+            number += not part.piece.number
+            start = files[number].start
+            begins.setdefault(part.stretch, start)
+            if start in results:
+                last[part.stretch] = start
+        for start, stretches in groupby(last, key=last.__getitem__):
+            result, first, *others = results[start], *stretches
+            result.spans_from = begins[first]
+            result.spans = joined(spans for stretch in (first, *others) for spans in self.spans.pop(stretch, []))
 
     def _here(self, part: FilePart, file: MappedFile) -> Outcome:
         """Return the outcome for a file, which has another path in another process if it belongs to a copy of a store."""

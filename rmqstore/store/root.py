@@ -216,6 +216,11 @@ class Store:
             return (queue for queue in self._given_queues if topic in (None, queue.topic))
         return self._queues(PartKind.CONSUMEQUEUE, self.config.consume_queue_file_size, consumequeue.DEFAULT_FILE_SIZE, topic=topic)
 
+    @property
+    def queue_count(self) -> int:
+        """Return the number of file consume queues, whose files are not listed for it."""
+        return sum(1 for _ in self._places(PartKind.CONSUMEQUEUE, self.path_of(PartKind.CONSUMEQUEUE)))
+
     def first_queue_files(self, count: int) -> Iterator[MappedFileQueue]:
         """Yield the files of the first `count` file consume queues; the directories of other queues are not listed."""
         if self.covers(PartKind.CONSUMEQUEUE):

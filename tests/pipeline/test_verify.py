@@ -91,6 +91,7 @@ def by_stretches(at: StoreAt, runner: Runner) -> Verification:
 @pytest.mark.parametrize("name", TAKEN_APART)
 @pytest.mark.sampled(6)
 def test_stretches_find_the_same(name: str, stretches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifyjob, "MOST_SPANS", 0)
     monkeypatch.setattr(verifyjob, "MOST_STRETCHES", stretches)
     at = sample_stores([name])[0]
     assert list(by_stretches(at, LocalRunner(2)).run()) == list(Verification(at.open()).run())
@@ -98,6 +99,7 @@ def test_stretches_find_the_same(name: str, stretches: int, monkeypatch: pytest.
 
 @pytest.mark.parametrize("base", BASES)
 def test_stretches_find_the_same_of_every_damage(base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(verifyjob, "MOST_SPANS", 0)
     monkeypatch.setattr(verifyjob, "MOST_STRETCHES", 2)
     for at in damaged_stores(base, tmp_path, every=1 if EVERYTHING else 3):
         assert list(by_stretches(at, LocalRunner(1)).run()) == list(Verification(at.open()).run()), at.path
@@ -118,10 +120,11 @@ class Counted(LocalRunner):
         return super().run(job, advance)
 
 
-@pytest.mark.parametrize("size", [4_000, 40_000])
+@pytest.mark.parametrize(("size", "spans"), [(4_000, 0), (4_000, 1 << 30), (40_000, 1 << 30)])
 @pytest.mark.parametrize("name", [*TAKEN_APART, "5.4.0-manyfiles", "5.5.1-manyfiles", "broker-5.5.1-crash"])
 @pytest.mark.sampled(9)
-def test_pieces_find_the_same(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_find_the_same(name: str, size: int, spans: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifyjob, "MOST_SPANS", spans)
     monkeypatch.setattr(job, "LARGEST_PIECE", size)
     at = sample_stores([name])[0]
     runner = Counted()
@@ -192,6 +195,7 @@ def test_full_valid_files_are_not_read_again() -> None:
 def test_stretches_of_several_stores_are_one_job(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     at = sample_stores(["5.5.1-manyfiles", "5.3.3-plain-crash", "4.9.8-lmq"])
     monkeypatch.setattr(job, "LARGE_STORE", 0)
+    monkeypatch.setattr(verifyjob, "MOST_SPANS", 0)
     monkeypatch.setattr(verifyjob, "MOST_STRETCHES", 2)
     compare(session, at)
 
@@ -214,6 +218,7 @@ def test_a_large_store_that_is_exchanged_meanwhile_is_a_finding_of_its_own(monke
 
 
 def test_what_comes_back_grows_with_queues_and_not_with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifyjob, "MOST_SPANS", 0)
     monkeypatch.setattr(verifyjob, "MOST_STRETCHES", 2)
     sizes = []
     for number, messages in enumerate((2_000, 8_000)):
@@ -223,7 +228,7 @@ def test_what_comes_back_grows_with_queues_and_not_with_files(tmp_path: Path, mo
         builder.build()
         at = StoreAt.of(builder.root, settings={key: str(value) for key, value in builder.settings.items()})
         files = files_as_mapped(at.open())
-        results = list(LocalRunner(1).run(verifyjob.job_of((at,), Options(), verifyjob.parts_of_files(at, files)), silent))
+        results = list(LocalRunner(1).run(verifyjob.job_of((at,), Options(), verifyjob.parts_of_files(at, files, queues=50)), silent))
         spans = [pickle.loads(data) for key, data in results if key.startswith("spans")]
         assert all(one.counts.tolist() == [1] * len(one.queues) for one in spans)
         sizes.append(sum(len(data) for key, data in results if key.startswith("spans")))

@@ -40,13 +40,13 @@ class ExportJob(MapOnly):
         if is_remote(self.out):
             done = self._uploaded(part, advance)
         else:
-            require_shared(Path(self.out) / STAGING, Path(self.out))
+            require_shared((Path(self.out) / STAGING).is_dir(), self.out)
             done = self._exported(part, Path(self.out), advance)
         yield Packet(f"{part.number:05d}", 0, done.pack())
 
     def _uploaded(self, piece: LogPiece, advance: Advance) -> PieceDone:
         """Return a piece whose files were written to a temporary directory, and are at their places below the URI."""
-        from rmqstore.pipeline.export.objects import upload
+        from rmqstore.pipeline.sending import upload
 
         with TemporaryDirectory(prefix="rmqstore-export-") as made:
             done = self._exported(piece, Path(made), advance)

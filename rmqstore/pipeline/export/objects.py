@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import json
 import posixpath
-import shutil
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from rmqstore.errors import RefusedError
 from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.destination import SUCCESS, Destination
 from rmqstore.pipeline.export.manifest import MANIFEST, json_line, line_of, piece_of, require_same
 from rmqstore.pipeline.export.request import ExportRequest
-from rmqstore.pipeline.fetching import cause_of, opened
+from rmqstore.pipeline.fetching import opened
 from rmqstore.pipeline.logparts import LogPiece
-from rmqstore.pipeline.publish import NotWrittenError
+from rmqstore.pipeline.sending import transferring, writing_object
 from rmqstore.store.root import Store
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
+    pass
 
 PIECES = "_pieces"
 """The directory of the records of finished pieces; names that begin with `_` are no data for Spark and others."""
-_WHOLE_OBJECTS = frozenset({"s3", "gcs", "abfs"})
-_BLOCK = 4 << 20
 _CONNECTIONS = 16
 _CHOOSE = "Choose a URI with nothing below it, or that of an export that was stopped."
 
@@ -44,7 +38,7 @@ class ObjectDestination(Destination):
         self._out = out
 
     def _take(self) -> None:
-        with _transferring(self._out):
+        with transferring(self._out):
             self._system, self._base = opened(self._out)
             names = self._names("")
             if MANIFEST not in names:
@@ -65,11 +59,11 @@ class ObjectDestination(Destination):
         """Do nothing: it is not taken for others."""
 
     def _record(self, done: PieceDone) -> None:
-        with _transferring(self._out):
+        with transferring(self._out):
             self._write(f"{PIECES}/{done.part:05d}.json", line_of(done))
 
     def _succeed(self) -> None:
-        with _transferring(self._out):
+        with transferring(self._out):
             self._write(SUCCESS, b"")
 
     def _names(self, below: str) -> list[str]:
@@ -83,39 +77,5 @@ class ObjectDestination(Destination):
             return bytes(stream.read())
 
     def _write(self, name: str, data: bytes) -> None:
-        with _writing(self._system, f"{self._base}/{name}") as stream:
+        with writing_object(self._system, f"{self._base}/{name}") as stream:
             stream.write(data)
-
-
-def upload(directory: Path, names: Sequence[str], out: str) -> None:
-    """Copy complete files of a directory, by their paths in it, to their places below a URI. Raises NotWrittenError, UsageError."""
-    with _transferring(out):
-        system, base = opened(out)
-        for name in names:
-            with (directory / name).open("rb") as source, _writing(system, f"{base}/{name}") as stream:
-                shutil.copyfileobj(source, stream, _BLOCK)
-
-
-@contextmanager
-def _writing(system: FileSystem, path: str) -> Iterator[BinaryIO]:
-    """Yield a stream whose bytes are at `path` when the block ends without an error."""
-    if system.type_name in _WHOLE_OBJECTS:
-        with system.open_output_stream(path) as stream:
-            yield stream
-        return
-    system.create_dir(posixpath.dirname(path), recursive=True)
-    attempt = f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.{uuid.uuid4().hex}"
-    with system.open_output_stream(attempt) as stream:
-        yield stream
-    system.move(attempt, path)
-
-
-@contextmanager
-def _transferring(uri: str) -> Iterator[None]:
-    """Translate errors of pyarrow's file systems to one sentence."""
-    try:
-        yield
-    except (OSError, ImportError) as error:
-        raise NotWrittenError(
-            f"{uri} could not be written: {cause_of(error)}.", "Check the URI and the credentials, and run the command again."
-        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from glob import glob, has_magic
 from pathlib import Path
@@ -113,6 +114,22 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(spark_options(with_wish))
 
 
+def rebuild_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--work-dir, --engine, --master, --spark-conf and --threads → `wish: Wish`."""
+
+    @wraps(command)
+    def with_directory(*arguments: Any, wish: EngineOptions, work_dir: str | None, **options: Any) -> Any:
+        return command(*arguments, wish=replace(wish, work_directory=work_dir), **options)
+
+    with_directory = click.option(
+        "--work-dir",
+        metavar="PATH|URI",
+        help="Where tasks of Spark leave what they read and build for each other; default: a directory of the store, or with --dry-run of "
+        "TMPDIR, which hosts with executors have to share then.",
+    )(with_directory)
+    return engine_options(with_directory)
+
+
 def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | None) -> EngineOptions:
     from rmqstore.pipeline.engine import EngineOptions
 
@@ -136,4 +153,4 @@ def rebuilder_of(wish: EngineOptions, store: Store, at: StoreAt) -> Rebuilder | 
     # Slow imports happen while Spark starts; for this reason commands request their rebuilder first.
     from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 
-    return DistributedRebuild(runner, at)
+    return DistributedRebuild(runner, at, work_directory=wish.work_directory)

@@ -11,7 +11,7 @@ import click
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
 from rmqstore.commands.denied import require_readable
 from rmqstore.commands.doctor import commands_on, diagnosis_of
-from rmqstore.commands.engines import engine_options
+from rmqstore.commands.engines import rebuild_engine_options
 from rmqstore.commands.writing import PlanDialog, RepairRunner, dry_run_option, outcome, yes_option
 from rmqstore.errors import RefusedError
 from rmqstore.jsonschema import SCHEMA
@@ -35,7 +35,7 @@ STARTS = "Start the broker"
 @dry_run_option
 @yes_option
 @broker_version_option
-@engine_options
+@rebuild_engine_options
 @store_options
 @output_options
 def command(

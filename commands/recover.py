@@ -11,7 +11,7 @@ import click
 
 from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_options
 from rmqstore.commands.denied import require_readable
-from rmqstore.commands.engines import at_hand_until_the_end, engine_options, store_or_uri_argument
+from rmqstore.commands.engines import at_hand_until_the_end, rebuild_engine_options, store_or_uri_argument
 from rmqstore.commands.instead import Instead, plan_instead
 from rmqstore.commands.predicting import predict, what_if_option
 from rmqstore.commands.writing import RepairRunner, plan_out_option, yes_option
@@ -62,7 +62,7 @@ _PASSES = 3  # over the log: for the log itself, for verification, and for rebui
 @yes_option
 @plan_out_option
 @broker_version_option
-@engine_options
+@rebuild_engine_options
 @store_options
 @output_options
 def command(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import WORDS, View, broker_version_option, on_interrupt, output_options, store_options
-from rmqstore.commands.engines import engine_options, rebuilder_of
+from rmqstore.commands.engines import rebuild_engine_options, rebuilder_of
 from rmqstore.reading.progress import Advance
 from rmqstore.shellwords import command
 from rmqstore.wording import counted
@@ -71,7 +71,7 @@ def writing_options(*, engine: bool = False) -> Callable[[Callable[..., Any]], C
             return decorated(runner=runner, **options)
 
         general = store_options(output_options(dry_run_option(yes_option(plan_out_option(with_runner)))))
-        return broker_version_option(engine_options(general) if engine else general)
+        return broker_version_option(rebuild_engine_options(general) if engine else general)
 
     return decorate
 

@@ -46,12 +46,16 @@ DIFF = Throughput(local=1.2e9, threads=1, spark=0.6e9)
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """The options of the command line: `engine` auto, local or spark; where Spark runs and with which settings; threads here."""
+    """The options of the command line: `engine` auto, local or spark; where Spark runs and with which settings; threads here.
+
+    `work_directory`: a path or URI where tasks of Spark leave files for each other.
+    """
 
     engine: str = "auto"
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
+    work_directory: str | None = None
 
     @property
     def cores(self) -> int:
@@ -73,8 +77,8 @@ def choose(wish: EngineOptions, size: int, pace: Throughput, *, remote: bool = F
     Raises UsageError for contradicting options, RefusedError if Spark was requested and is not installed.
     """
     if wish.engine == "local":
-        if wish.master is not None or wish.conf:
-            raise UsageError("--master and --spark-conf are for Spark.", "Leave them out, or use --engine spark.")
+        if wish.master is not None or wish.conf or wish.work_directory is not None:
+            raise UsageError("--master, --spark-conf and --work-dir are for Spark.", "Leave them out, or use --engine spark.")
         return Choice("local", "it was requested")
     if wish.engine == "spark" or wish.master is not None:
         require_spark()

@@ -73,7 +73,7 @@ def kept_copy(uri: str) -> Path:
     """
     with _keeping:
         if uri not in _kept:
-            directory = os.path.realpath(mkdtemp(prefix="rmqstore-", dir=_of_spark()))
+            directory = os.path.realpath(mkdtemp(prefix="rmqstore-", dir=local_disk()))
             _kept[uri] = _Kept(os.getpid(), directory, {})
             _names[directory] = uri
             try:
@@ -87,8 +87,11 @@ def kept_copy(uri: str) -> Path:
         return Path(_kept[uri].directory)
 
 
-def _of_spark() -> str | None:
-    """Return the directory that Spark removes when an executor ends, for tasks of an executor: their processes end without a call."""
+def local_disk() -> str | None:
+    """Return the directory that Spark removes when an executor ends, for tasks of an executor: their processes end without a call.
+
+    None for the usual place of temporary files.
+    """
     directory = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     return directory if directory and Path(directory).is_dir() else None
 

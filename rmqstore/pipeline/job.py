@@ -105,13 +105,15 @@ def _require_newest(at: StoreAt) -> None:
         at.mark.require(at._opened())
 
 
-def require_shared(directory: Path, shown: Path) -> None:
-    """Raise RefusedError with the name of this host if a directory that the command made below `shown` is not there."""
-    if not directory.is_dir():
+def require_shared(exists: bool, shown: str, instead: str = "") -> None:
+    """Raise RefusedError with the name of this host if a directory that the command made in `shown` does not exist here.
+
+    `instead`: what else to do.
+    """
+    if not exists:
         message = f"Host {socket.gethostname()} does not have the files of this command in {shown}."
-        raise RefusedError(
-            message, "Use a directory that every host which runs executors shares with this one, such as a network file system."
-        )
+        hint = f"Use a directory that every host which runs executors shares with this one, such as a network file system{instead}."
+        raise RefusedError(message, hint)
 
 
 @dataclass(frozen=True, slots=True)

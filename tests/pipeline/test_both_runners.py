@@ -19,6 +19,7 @@ from rmqstore.pipeline.export.attempt import STAGING, PieceDone
 from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.job import Job, Runner, StoreAt
 from rmqstore.pipeline.local import LocalRunner
+from rmqstore.pipeline.rebuild.exchange import InStaging
 from rmqstore.pipeline.rebuild.futureparts import Source
 from rmqstore.pipeline.rebuild.gather import GatherJob
 from rmqstore.pipeline.rebuild.jobs import outputs_of
@@ -67,13 +68,13 @@ def scatter_job(at: StoreAt, out: Path) -> ScatterJob:
     store = at.open()
     source = Source(at, present_log(store, judge(store).log), profile_of(choose_release(store, "auto").release), settings_of(store))
     (out / "rebuilt").mkdir(parents=True, exist_ok=True)
-    return ScatterJob(source, source.pieces(PIECE, ()), Mode.USEFUL, SHARES, [IndexRequest()], str(out / "rebuilt"))
+    return ScatterJob(source, source.pieces(PIECE, ()), Mode.USEFUL, SHARES, [IndexRequest()], InStaging(str(out / "rebuilt"), at.path))
 
 
 def gather_job(scatter: ScatterJob, scattered: Sequence[ShuffleOutput]) -> GatherJob:
     """What is built of them."""
     capacity = scatter.source.settings.index_capacity
-    return GatherJob(scatter.source, outputs_of(scatter, scattered, capacity), scatter.directory, forced=False)
+    return GatherJob(scatter.source, outputs_of(scatter, scattered, capacity), scatter.exchange, forced=False)
 
 
 def _exported(out: Path) -> Decode:
@@ -88,7 +89,7 @@ def _exported(out: Path) -> Decode:
 def _scattered(key: str, data: bytes) -> Any:
     scattered: ShuffleOutput = pickle.loads(data)
     regions = {
-        name: [(read_at(Path(region.path), region.position, region.length), region.keys) for region in regions]
+        name: [(read_at(Path(scattered.address), region.position, region.length), region.keys) for region in regions]
         for name, regions in scattered.regions.items()
     }
     return regions, scattered.refused
@@ -96,7 +97,7 @@ def _scattered(key: str, data: bytes) -> Any:
 
 def _built(key: str, data: bytes) -> Any:
     result, files = pickle.loads(data)
-    return result, {path: digest(staged.path) for path, staged in files.items()}
+    return result, {path: digest(Path(left.address)) for path, left in files.items()}
 
 
 def digest(path: Path) -> str:

@@ -173,7 +173,7 @@ def test_a_disk_that_is_full(places: Places, tmp_path: Path) -> None:
     assert "is full" in error and "host worker-" in error
 
 
-@pytest.mark.thorough
+@pytest.mark.exhaustive
 def test_a_rebuild_whose_directory_workers_do_not_share(places: Places, tmp_path: Path) -> None:
     root = tmp_path / "damaged"
     shutil.copytree(places.root, root)
@@ -185,5 +185,10 @@ def test_a_rebuild_whose_directory_workers_do_not_share(places: Places, tmp_path
 
         assert done.returncode != 0
         error, hint = told(done)
-        assert "Host worker-" in error and str(root) in error and "every host" in hint
-    assert {path: path.stat().st_mtime_ns for path in before} == before
+        assert "Host worker-" in error and str(root) in error and "--work-dir" in hint
+        assert {path: path.stat().st_mtime_ns for path in before} == before
+
+        done = run(master, "rebuild-consumequeue", root, "--yes", "--engine", "spark", "--work-dir", tmp_path / "work")
+        assert done.returncode == 0, done.stderr
+    assert stores.content(root / "consumequeue") == stores.content(places.root / "consumequeue")
+    assert not list((tmp_path / "work").iterdir())

@@ -72,6 +72,18 @@ def test_in_shares(name: str, mode: Mode, tmp_path: Path) -> None:
         assert not list((tmp_path / f"there-{largest}").glob("attempts-*"))
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", BY_SPARK)
+def test_in_a_work_directory(name: str, tmp_path: Path) -> None:
+    root, work = stores.sample_store(name), tmp_path / "wörk 100%" / "?"
+    at = StoreAt.of(root, settings=stores.case(name).settings(root))
+    expected = made(at, tmp_path / "here", None, Mode.USEFUL)
+    runner = Noting()
+    rebuilder = DistributedRebuild(runner, at, largest=50_000, work_directory=str(work))
+    assert made(at, tmp_path / "there", rebuilder, Mode.USEFUL) == expected
+    assert runner.scattered and not list(work.iterdir())
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("items", [2, 3, 7, 100])
 @pytest.mark.parametrize("name", ["4.9.8-lmq", "5.5.1-multipath", "5.3.3-plain-crash"])

@@ -26,9 +26,12 @@ from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.export.objects import ObjectDestination
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
+from rmqstore.pipeline.publish import NotWrittenError
+from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.reading.progress import silent
+from rmqstore.rebuild import Mode
 from rmqstore.shellwords import quoted
 from rmqstore.spark import register
 from rmqstore.store.root import Store
@@ -36,6 +39,7 @@ from rmqstore.store.window import read_at
 from rmqstore.verify.context import Options
 from tests.pipeline.cluster import without_session
 from tests.pipeline.exporting import lines_of, request
+from tests.pipeline.test_rebuild import made as rebuilt
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
@@ -369,6 +373,25 @@ def test_a_file_that_vanishes_is_an_error(bucket: Bucket, monkeypatch: pytest.Mo
         store = here.open()
         with pytest.raises(UnreadableError, match="could not be read"):
             read_at(store.message_log.files[0], 0, 100)
+
+
+def test_a_rebuild_leaves_its_files_in_a_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    root = stores.fresh_store("5.3.3-plain-crash", tmp_path / "store")
+    expected = rmqstore("rebuild-consumequeue", root, "--dry-run", "--format", "json").objects
+    at, before = StoreAt.of(root), bucket.traffic.requests["PUT"]
+    rebuilder = DistributedRebuild(LocalRunner(2), at, largest=50_000, work_directory=bucket.uri("work"))
+    assert rebuilt(at, tmp_path / "there", rebuilder, Mode.USEFUL) == rebuilt(at, tmp_path / "here", None, Mode.USEFUL)
+    assert bucket.traffic.requests["PUT"] > before + 5
+    assert bucket.data("work") == {}
+    assert rmqstore("rebuild-consumequeue", root, "--dry-run", "--format", "json").objects == expected
+
+
+def test_a_work_directory_without_a_bucket_is_refused(bucket: Bucket, tmp_path: Path) -> None:
+    at = StoreAt.of(stores.fresh_store("5.3.3-plain-crash", tmp_path / "store"))
+    uri = bucket.uri("work").replace("//bucket", "//no-such-bucket")
+    with pytest.raises(NotWrittenError) as caught:
+        rebuilt(at, tmp_path / "there", DistributedRebuild(LocalRunner(2), at, work_directory=uri), Mode.USEFUL)
+    assert "no-such-bucket" in caught.value.message
 
 
 def test_no_such_bucket(bucket: Bucket) -> None:

@@ -1,7 +1,7 @@
 """The second half of a remote rebuild: builds a share of the queues, or one file of the index, from the regions with its records.
 
 The builders are those of `rmqstore.rebuild`. Every attempt writes into a directory of its own, and only files of attempts whose results
-are returned are moved to the staging area.
+are returned are brought to the staging area.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
-from rmqstore.pipeline.job import MapOnly, Packet, Part, require_shared
+from rmqstore.pipeline.job import MapOnly, Packet, Part
+from rmqstore.pipeline.rebuild.exchange import Exchange
 from rmqstore.pipeline.rebuild.futureparts import Source
 from rmqstore.pipeline.rebuild.scatter import Segment, share_of
 from rmqstore.reading.progress import Advance
@@ -22,12 +22,15 @@ from rmqstore.repair.derived.rebuild import StagedFiles
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan.walk import Batch
 
+Region = tuple[str, Segment]
+"""The address of a file that was left, and what of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueShare(Part):
-    """The queues of a share, of `shares` altogether. The result is (QueueResult, files by path)."""
+    """The queues of a share, of `shares` altogether. The result is (QueueResult, Left files by path)."""
 
-    regions: Sequence[Segment]
+    regions: Sequence[Region]
     share: int
     shares: int
     mode: Mode
@@ -35,12 +38,12 @@ class QueueShare(Part):
 
 @dataclass(frozen=True, slots=True)
 class IndexFile(Part):
-    """The file of a range that begins after the first `skipped` keys of its regions. The result is (IndexResult, files by path).
+    """The file of a range that begins after the first `skipped` keys of its regions. The result is (IndexResult, Left files by path).
 
     `follows` as an IndexBuilder takes it, for a file without skipped keys; with some, the last of them is the end of the file before.
     """
 
-    regions: Sequence[Segment]
+    regions: Sequence[Region]
     range: int
     skipped: int
     follows: tuple[int, int]
@@ -52,7 +55,7 @@ class GatherJob(MapOnly):
 
     source: Source
     parts: Sequence[QueueShare | IndexFile]
-    directory: str
+    exchange: Exchange
     forced: bool
 
     @property
@@ -63,13 +66,15 @@ class GatherJob(MapOnly):
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """Yield one packet. Raises what reading the regions and writing files raise."""
         assert isinstance(part, QueueShare | IndexFile)
-        require_shared(Path(self.directory), Path(self.source.at.path))
-        staging = Staging.attempt(Path(self.directory), forced=self.forced)
-        sink = StagedFiles(staging)
-        result = self._queues(part, sink) if isinstance(part, QueueShare) else self._index(part, sink)
-        staging.sync()
+        self.exchange.require()
+        with self.exchange.scratch() as directory:
+            staging = Staging.attempt(directory, forced=self.forced)
+            sink = StagedFiles(staging)
+            result = self._queues(part, sink) if isinstance(part, QueueShare) else self._index(part, sink)
+            staging.sync()
+            left = self.exchange.leave_built(sink.files)
         advance(part.size)
-        yield Packet(part.name, 0, pickle.dumps((result, sink.files)))
+        yield Packet(part.name, 0, pickle.dumps((result, left)))
 
     def _queues(self, part: QueueShare, sink: StagedFiles) -> QueueResult:
         unpacker = Unpacker()
@@ -82,13 +87,13 @@ class GatherJob(MapOnly):
             mode=part.mode,
             wanted=lambda topic, queue_id: share_of((topic, queue_id), part.shares) == part.share,
         )
-        for batch in _batches(part.regions, unpacker):
+        for batch in self._batches(part.regions, unpacker):
             builder.put(batch)
         return builder.finish()
 
     def _index(self, part: IndexFile, sink: StagedFiles) -> IndexResult:
         unpacker = Unpacker()
-        batches = _batches(part.regions, unpacker)
+        batches = self._batches(part.regions, unpacker)
         follows = part.follows
         if part.skipped:
             follows, batches = _behind(batches, part.skipped)
@@ -97,13 +102,12 @@ class GatherJob(MapOnly):
         rebuild(batches, builder)
         return builder.finish()
 
-
-def _batches(regions: Sequence[Segment], unpacker: Unpacker) -> Iterator[Batch]:
-    for region in regions:
-        with Path(region.path).open("rb") as file:
-            file.seek(region.position)
-            for packet in packets(file, region.length):
-                yield unpacker.batch(packet)
+    def _batches(self, regions: Sequence[Region], unpacker: Unpacker) -> Iterator[Batch]:
+        for address, region in regions:
+            with self.exchange.open(address) as file:
+                file.seek(region.position)
+                for packet in packets(file, region.length):
+                    yield unpacker.batch(packet)
 
 
 def _behind(batches: Iterator[Batch], skipped: int) -> tuple[tuple[int, int], Iterator[Batch]]:

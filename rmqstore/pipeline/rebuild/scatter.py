@@ -19,7 +19,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.pipeline.job import MapOnly, Packet, Part, require_shared
+from rmqstore.pipeline.job import MapOnly, Packet, Part
+from rmqstore.pipeline.rebuild.exchange import Exchange
 from rmqstore.pipeline.rebuild.futureparts import FuturePiece, Source
 from rmqstore.reading.progress import Advance
 from rmqstore.rebuild import Mode
@@ -36,9 +37,8 @@ _MOST_WAITING = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive packets in a file, and the number of index keys in them."""
+    """Consecutive packets in the file of a piece, and the number of index keys in them."""
 
-    path: str
     position: int
     length: int
     keys: int
@@ -46,8 +46,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ShuffleOutput:
-    """The result of a piece: regions by what is built of them, in the order of the log, and the records that were refused there."""
+    """The result of a piece: the address of its file, regions by what is built of them, in the order of the log, and refused records."""
 
+    address: str
     regions: Mapping[str, Sequence[Segment]]
     refused: Mapping[str, int]
 
@@ -75,7 +76,7 @@ class ScatterJob(MapOnly):
     mode: Mode | None
     shares: int
     index: Sequence[IndexRequest]
-    directory: str
+    exchange: Exchange
 
     @property
     def title(self) -> str:
@@ -85,7 +86,7 @@ class ScatterJob(MapOnly):
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """Yield one packet. Raises MisalignedSplitError, and what reading the log and writing the file raise."""
         assert isinstance(part, FuturePiece)
-        require_shared(Path(self.directory), Path(self.source.at.path))
+        self.exchange.require()
         settings = self.source.settings
         index = self.index if settings.builds_index(self.source.profile) else ()
         requests = [(number, request) for number, request in enumerate(index) if request.touches(part.start, part.end)]
@@ -93,14 +94,16 @@ class ScatterJob(MapOnly):
         queue_of = scanner.queue
         shares = _Shares(queue_of, self.shares)
         refused: Counter[str] = Counter()
-        with _PartitionSpill(self.directory) as shelves:
-            for batch in self.source.batches(scanner, part, advance):
-                if self.mode is not None:
-                    refused[QUEUES] += _for_queues(shelves, batch, self.mode, shares, settings.enable_multi_dispatch, queue_of)
-                for number, request in requests:
-                    name = of_range(number)
-                    refused[name] += _for_index(shelves, name, batch, request, self.source.profile.indexes_tags, queue_of)
-        yield Packet(part.name, 0, pickle.dumps(ShuffleOutput(dict(shelves.regions), dict(refused))))
+        with self.exchange.scratch() as directory:
+            with _PartitionSpill(directory) as shelves:
+                for batch in self.source.batches(scanner, part, advance):
+                    if self.mode is not None:
+                        refused[QUEUES] += _for_queues(shelves, batch, self.mode, shares, settings.enable_multi_dispatch, queue_of)
+                    for number, request in requests:
+                        name = of_range(number)
+                        refused[name] += _for_index(shelves, name, batch, request, self.source.profile.indexes_tags, queue_of)
+            address = self.exchange.leave(shelves.path)
+        yield Packet(part.name, 0, pickle.dumps(ShuffleOutput(address, dict(shelves.regions), dict(refused))))
 
 
 def _for_queues(shelves: _PartitionSpill, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> int:
@@ -152,9 +155,10 @@ def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
 class _PartitionSpill:
     """The packets of a piece, in memory until they are many, then region by region in a file."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: Path) -> None:
         """Raise OSError if the file cannot be created."""
-        descriptor, self._path = tempfile.mkstemp(prefix="records-", dir=directory)
+        descriptor, path = tempfile.mkstemp(prefix="records-", dir=directory)
+        self.path = Path(path)
         self._file = os.fdopen(descriptor, "wb")
         self._packets: defaultdict[str, list[bytes]] = defaultdict(list)
         self._keys: Counter[str] = Counter()
@@ -171,7 +175,7 @@ class _PartitionSpill:
 
     def _write(self) -> None:
         for name, packets in self._packets.items():
-            self.regions[name].append(Segment(self._path, self._file.tell(), sum(map(len, packets)), self._keys[name]))
+            self.regions[name].append(Segment(self._file.tell(), sum(map(len, packets)), self._keys[name]))
             self._file.writelines(packets)
         self._packets.clear()
         self._keys.clear()

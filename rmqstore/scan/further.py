@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.scan import names
+from rmqstore.scan.kernels import registry
 from rmqstore.scan.kernels.further import FURTHER_DTYPE, Reading, read_further
 from rmqstore.scan.names import QueueRegistry
 from rmqstore.scan.walk import Batch
@@ -73,5 +73,5 @@ class FurtherQueues:
 
     def _unknown(self, batch: Batch) -> bytes:
         state = self._registry.state
-        start = int(state[names.TOPIC_START])
-        return batch.window[start : start + int(state[names.TOPIC_LENGTH])].tobytes()
+        start = int(state[registry.TOPIC_START])
+        return batch.window[start : start + int(state[registry.TOPIC_LENGTH])].tobytes()

@@ -34,6 +34,7 @@ SHARES = (
         "rmqstore.scan.kernels.index",
         "rmqstore.scan.kernels.queue",
         "rmqstore.scan.kernels.raw",
+        "rmqstore.scan.kernels.registry",
         "rmqstore.rebuild.kernels_items",
     ),
 )

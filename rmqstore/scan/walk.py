@@ -17,8 +17,9 @@ import numpy.typing as npt
 from rmqstore.errors import StoreChangedError
 from rmqstore.formats.javahash import decode_java_utf8
 from rmqstore.formats.properties import parse_properties
-from rmqstore.scan import names, sigbus
+from rmqstore.scan import sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
+from rmqstore.scan.kernels import registry
 from rmqstore.scan.kernels.offsets import ENTRY_SIZE, QUEUE_ID, SIZE
 from rmqstore.scan.kernels.raw import first_nonzero
 from rmqstore.scan.kernels.record import resync, walk
@@ -134,12 +135,12 @@ class LogScanner:
     @property
     def queue_count(self) -> int:
         """Return the number of queues named so far."""
-        return len(self._names.queues)
+        return self._names.queue_count
 
     @property
     def topic_count(self) -> int:
         """Return the number of topics named so far."""
-        return len(self._names.topics)
+        return self._names.topic_count
 
     def topic(self, number: int) -> str:
         """Return the topic of a dense number."""
@@ -242,14 +243,14 @@ class LogScanner:
                 self._learn(array, position)
                 continue
             if count:
-                faults, marks, oddities = state[names.FAULTS : names.ODDITIES + 1].tolist()
+                faults, marks, oddities = state[registry.FAULTS : registry.ODDITIES + 1].tolist()
                 records, found = self._records[:count], self._keys[:keys]
                 yield Batch(records, found, array, origin, Fault(faults), Mark(marks), Oddity(oddities), len(self._others))
                 if not self._is_dropped:
                     self._others.append((self._records, self._keys))
                     self._records, self._keys = self._others.popleft()
                 self._is_dropped = False
-                state[names.FAULTS : names.ODDITIES + 1] = 0
+                state[registry.FAULTS : registry.ODDITIES + 1] = 0
             elif reason is Stop.KEYS_FULL:
                 self._keys = np.empty(self._keys.size * 2, KEY_DTYPE)
             count = keys = 0
@@ -259,8 +260,8 @@ class LogScanner:
     def _learn(self, array: npt.NDArray[np.uint8], position: int) -> None:
         """Add the queue of the record at `position` in the window, before which the walker stopped, to the names."""
         state = self._names.state
-        start = int(state[names.TOPIC_START])
-        topic = array[start : start + int(state[names.TOPIC_LENGTH])].tobytes()
+        start = int(state[registry.TOPIC_START])
+        topic = array[start : start + int(state[registry.TOPIC_LENGTH])].tobytes()
         self._names.learn(topic, _int32(array, position + self._lead + QUEUE_ID))
 
     def last_nonzero(self, file: MappedFile, offset: int) -> int | None:

@@ -190,5 +190,9 @@ def test_a_rebuild_whose_directory_workers_do_not_share(places: Places, tmp_path
 
         done = run(master, "rebuild-consumequeue", root, "--yes", "--engine", "spark", "--work-dir", tmp_path / "work")
         assert done.returncode == 0, done.stderr
-    assert stores.content(root / "consumequeue") == stores.content(places.root / "consumequeue")
+    expected = tmp_path / "expected"
+    shutil.copytree(places.root, expected)
+    shutil.rmtree(expected / "consumequeue")
+    assert rmqstore("rebuild-consumequeue", expected, "--yes", "--engine", "local").status == 0
+    assert stores.content(root / "consumequeue") == stores.content(expected / "consumequeue")
     assert not list((tmp_path / "work").iterdir())

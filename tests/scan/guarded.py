@@ -18,7 +18,8 @@ from rmqstore.scan.kernels.index import ITEM_SIZE, LINK_DTYPE, MATCHED_DTYPE, OD
 from rmqstore.scan.kernels.offsets import ENTRY_HEADER_SIZE, QUEUE_ID
 from rmqstore.scan.kernels.raw import first_nonzero
 from rmqstore.scan.kernels.record import resync, walk
-from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, QueueRegistry
+from rmqstore.scan.kernels.registry import TOPIC_LENGTH, TOPIC_START
+from rmqstore.scan.names import QueueRegistry
 from rmqstore.scan.walk import Batch
 from tests.scan.samples import encoded, varied
 from tests.scan.walking import EVERYTHING, walked

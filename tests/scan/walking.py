@@ -12,7 +12,8 @@ from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Stop
 from rmqstore.scan.kernels.offsets import QUEUE_ID
 from rmqstore.scan.kernels.record import walk
-from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, QueueRegistry
+from rmqstore.scan.kernels.registry import TOPIC_LENGTH, TOPIC_START
+from rmqstore.scan.names import QueueRegistry
 
 EVERYTHING = Check.BODY_CRC | Check.PROPERTY_CRC | Check.KEYS
 

@@ -16,7 +16,7 @@ from rmqstore.scan.columns import RECORD_DTYPE
 from rmqstore.scan.kernels.declare import inlined, kernel
 from rmqstore.scan.kernels.layout import NAME_END, PROPERTY_END
 from rmqstore.scan.kernels.raw import be32u, be64, find_byte, native32, native64, u8
-from rmqstore.scan.kernels.registry import QUEUE, find_queue, note_unknown
+from rmqstore.scan.kernels.registry import QUEUE, enter_found, find_queue
 from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 
 FURTHER_DTYPE = np.dtype([("row", "i8"), ("queue", "i8"), ("queue_offset", "i8")])
@@ -125,12 +125,12 @@ def read_further(
                     break
                 queue_id = 0 if light != 0 and _is_light(base, start, name) else own_queue
                 entry = find_queue(state, base, start, name - start, queue_id)
-                queue = native32(entry, QUEUE)
-                if queue < 0:
-                    note_unknown(state, entry, start, name - start)
-                    reason = _UNKNOWN
-                    break
-                _write(out + written * _ROW_BYTES, row, queue, number)
+                if native32(entry, QUEUE) < 0:
+                    entry = enter_found(state, base, start, name - start, queue_id)
+                    if entry == 0:
+                        reason = _UNKNOWN
+                        break
+                _write(out + written * _ROW_BYTES, row, native32(entry, QUEUE), number)
                 written += 1
                 if name == names_end:
                     break

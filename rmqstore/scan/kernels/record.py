@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from rmqstore.formats.sysflag import KNOWN_SYS_FLAGS
-from rmqstore.scan import names
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
+from rmqstore.scan.kernels import registry
 from rmqstore.scan.kernels.declare import inlined, kernel, part
 from rmqstore.scan.kernels.layout import NAME_END, PROPERTY_END, fits, layout_of, learn, read_places, write_places
 from rmqstore.scan.kernels.offsets import (
@@ -52,7 +52,7 @@ from rmqstore.scan.kernels.raw import (
     trailing_zeros,
     u8,
 )
-from rmqstore.scan.kernels.registry import GOLDEN, QUEUE, find_queue, note_unknown
+from rmqstore.scan.kernels.registry import GOLDEN, QUEUE, enter_found, find_queue
 from rmqstore.scan.kernels.rows import field_offset, fields_reader, fields_writer
 
 _V6_EXTRA = HOST_V6_WIDTH - HOST_V4_WIDTH
@@ -78,12 +78,12 @@ _read_prefix = fields_reader(PREFIX_ROWS, "body_crc", "queue_id", "flag", "queue
 _write_record, _RECORD_BYTES = fields_writer(RECORD_DTYPE), RECORD_DTYPE.itemsize
 _write_key, _KEY_BYTES = fields_writer(KEY_DTYPE), KEY_DTYPE.itemsize
 
-_TOPIC, _TOPIC_HASH, _TOPIC_MARKS = (field_offset(names.ENTRY_DTYPE, name) for name in ("topic", "hash", "marks"))
+_TOPIC, _TOPIC_HASH, _TOPIC_MARKS = (field_offset(registry.ENTRY_DTYPE, name) for name in ("topic", "hash", "marks"))
 # Words of the shared state as byte offsets.
 _FAULTS, _MARKS, _ODDITIES, _LAST_TIME, _LAST_HOST, _LAYOUTS = (
-    8 * word for word in (names.FAULTS, names.MARKS, names.ODDITIES, names.LAST_TIME, names.LAST_HOST, names.LAYOUTS)
+    8 * word for word in (registry.FAULTS, registry.MARKS, registry.ODDITIES, registry.LAST_TIME, registry.LAST_HOST, registry.LAYOUTS)
 )
-_SCHEDULED_TOPIC, _ILLEGAL_TOPIC, _MALFORMED_TOPIC = names.SCHEDULED_TOPIC, names.ILLEGAL_TOPIC, names.MALFORMED_TOPIC
+_SCHEDULED_TOPIC, _ILLEGAL_TOPIC, _MALFORMED_TOPIC = registry.SCHEDULED_TOPIC, registry.ILLEGAL_TOPIC, registry.MALFORMED_TOPIC
 
 _STOP_TRUNCATED, _STOP_BLANK, _STOP_ZERO = int(Stop.TRUNCATED), int(Stop.BLANK), int(Stop.END_OF_DATA)
 _STOP_MAGIC, _STOP_SMALL, _STOP_BEYOND = int(Stop.ILLEGAL_MAGIC), int(Stop.SIZE_TOO_SMALL), int(Stop.SIZE_BEYOND_FILE)
@@ -370,11 +370,12 @@ def walk(
             break
         topic_length = properties - 2 - topic_start
         entry = find_queue(state, base, topic_start, topic_length, queue_id)
+        if native32(entry, QUEUE) < 0:
+            entry = enter_found(state, base, topic_start, topic_length, queue_id)
+            if entry == 0:
+                stop = _STOP_QUEUE
+                break
         queue = native32(entry, QUEUE)
-        if queue < 0:
-            note_unknown(state, entry, topic_start, topic_length)
-            stop = _STOP_QUEUE
-            break
         marks = 0
         if physical_offset != origin + at:
             faults |= _F_PHY

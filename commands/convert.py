@@ -1,4 +1,4 @@
-"""`rmqstore convert`: queues and configuration from RocksDB into files, or queues from files into RocksDB."""
+"""`rmqstore convert`: queues and configuration from RocksDB into files, or from files into RocksDB."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ NAME = "convert"
 @click.option(
     "--to",
     "target",
-    type=click.Choice(["files", "rocksdb"]),
+    type=click.Choice(["files", "rocksdb", "config-v2"]),
     required=True,
-    help="files: those of storeType=default; rocksdb: the database of storeType=defaultRocksDB.",
+    help="files: those of storeType=default; rocksdb: the database of storeType=defaultRocksDB; config-v2: the configuration in config/rdb "
+    "of configManagerVersion=v2.",
 )
 @writing_options()
 def command(target: str, runner: RepairRunner) -> None:
@@ -27,11 +28,18 @@ def command(target: str, runner: RepairRunner) -> None:
     consumerOffset.json; to RocksDB, brokers of 5.3.1 and later read these files at the next start. What is replaced goes to the folder of
     the transaction, so `rmqstore undo` brings it back as long as no broker was started. Then start the broker with storeType=default, or
     storeType=defaultRocksDB.
+
+    With config-v2 only topics, groups and consumer offsets move, from JSON files or from the databases of storeType=defaultRocksDB, into
+    config/rdb. A broker that gets configManagerVersion=v2 without that begins without topics, groups and offsets.
     """
     if target == "files":
         from rmqstore.repair.convert import plan_files
 
         runner(NAME, plan_files, passes=3)
+    elif target == "config-v2":
+        from rmqstore.repair.rocksdb.configuration import plan_configuration
+
+        runner(NAME, plan_configuration, passes=1)
     else:
         from rmqstore.repair.rocksdb.plan import plan_to_database
 

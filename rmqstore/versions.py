@@ -153,6 +153,9 @@ class Profile:
     rocksdb_config_read_whole: bool = False
     """A topic, group or offset that cannot be read from a RocksDB configuration (v1) ends the broker; without it the rest is lost."""
 
+    config_v2: bool = False
+    """`configManagerVersion=v2` keeps topics, groups and offsets in `config/rdb`, and reads no other place."""
+
     message_database: bool = False
     """`rocksdbstore` exists, with index, timed messages and transactions where settings put them there."""
 
@@ -235,6 +238,7 @@ def _table() -> tuple[Profile, ...]:
     change(
         "5.3.2",
         "5.3.3",
+        config_v2=True,
         checks_remaining=True,
         property_crc_zero_fails=False,
         rocksdb_moves_checkpoint=False,

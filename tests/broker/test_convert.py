@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
+from tests.broker.consumed_messages import NotServed
 from tests.broker.toolchain import missing
 from tests.broker.whole_start import Asked, WholeStart, require_broker, start
 from tests.support import stores
@@ -97,4 +98,39 @@ def _places(found: WholeStart, end: int) -> dict[Any, dict[int, int]]:
     return {
         queue: {place: line["physicalOffset"] for place, line in of_queue.items() if line["physicalOffset"] < end}
         for queue, of_queue in found.queues.items()
+    }
+
+
+@pytest.mark.limited(1)
+@pytest.mark.sampled(0)
+@pytest.mark.parametrize("base", ["broker-5.3.3-cqext-crash", "broker-5.5.1-crash"])
+def test_a_broker_takes_the_configuration_of_a_new_database(base: str, tmp_path: Path) -> None:
+    """Topics, groups and offsets of `config/rdb` are there after a start with configManagerVersion=v2; without it there is no start."""
+    case = stores.case(base)
+    require_broker(case.release)
+    converted, empty = stores.fresh_store(base, tmp_path / "converted"), stores.fresh_store(base, tmp_path / "empty")
+    before = _configuration(converted)
+    words = ["--yes", "--broker-version", case.release, *case.set_options(converted)]
+    done = rmqstore("convert", converted, "--to", "config-v2", *words)
+    assert done.status == 0, done.err
+    assert _configuration(converted) == before
+
+    settings = {**case.settings(converted), "configManagerVersion": "v2"}
+    start(case.release, converted, settings, Asked(), tmp_path / "first")
+    after = _configuration(converted)
+    assert after["topics"].items() >= before["topics"].items()
+    # The broker itself goes on with half messages and popped ones.
+    assert before["offsets"] and all(after["offsets"].get(key, -1) >= offset for key, offset in before["offsets"].items())
+
+    with pytest.raises(NotServed, match="should be BatchCQ"):  # of the attributes of topics nothing is known
+        start(case.release, empty, settings, Asked(), tmp_path / "second")
+
+
+def _configuration(root: Path) -> dict[str, dict[Any, Any]]:
+    """Numbers of queues and attributes of topics, offsets of groups, as `topics` and `groups` list them."""
+    topics, groups = (rmqstore(command, root, "--json").objects for command in ("topics", "groups"))
+    fields = ("read_queues", "write_queues", "permissions", "message_type")
+    return {
+        "topics": {one["topic"]: [one.get(name) for name in fields] for one in topics if one["type"] == "topic" and one["configured"]},
+        "offsets": {(one["group"], one["topic"], one["queue_id"]): one["offset"] for one in groups if one.get("queue_id") is not None},
     }

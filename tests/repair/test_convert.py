@@ -132,3 +132,53 @@ def test_queues_in_both_places_are_refused(tmp_path: Path) -> None:
 
     assert done.status == _REFUSED
     assert "in files and in RocksDB" in done.err
+
+
+def _to_v2(root: Path, *words: str) -> Run:
+    return rmqstore("convert", root, "--to", "config-v2", "--yes", "--format", "json", *words)
+
+
+@pytest.mark.parametrize("name", ["broker-5.5.1-crash", BROKER])
+def test_the_configuration_is_in_one_database(name: str, tmp_path: Path) -> None:
+    """From JSON files, and from the databases of v1, into `config/rdb`, and from there into files."""
+    root, options = stores.fresh_store(name, tmp_path), stores.case(name).set_options(stores.sample_store(name))
+    before, content = {command: _rows(command, root) for command in ("topics", "groups")}, stores.content(root)
+
+    done = _to_v2(root, "--broker-version", "5.5.1", *options)
+
+    assert done.status == 0, done.err
+    assert {command: _rows(command, root) for command in before} == before
+    assert [path.parent.name for path in (root / "config").rglob("CURRENT")] == ["rdb"]
+    assert not list((root / "config").glob("topics*"))
+    assert _plan(_to_v2(root, "--broker-version", "5.5.1", *options))["actions"] == []
+    assert rmqstore("undo", root, "--yes", *options).status == 0
+    assert {path: digest for path, digest in stores.content(root).items() if not path.startswith(".rmqstore")} == content
+
+    assert _to_v2(root, "--broker-version", "5.5.1", *options).status == 0
+    assert _convert(root, name).status == 0
+    assert {command: _rows(command, root) for command in before} == before
+    assert (root / "config" / "topics.json").exists() and not list((root / "config").rglob("CURRENT"))
+
+
+@pytest.mark.parametrize(("release", "damage", "told"), [("5.3.1", False, "knows no configManagerVersion"), ("5.5.1", True, "topics.json")])
+def test_a_configuration_that_cannot_move_is_refused(release: str, damage: bool, told: str, tmp_path: Path) -> None:
+    root = stores.fresh_store("broker-5.5.1-crash", tmp_path)
+    for name in ("topics.json", "topics.json.bak") if damage else ():
+        (root / "config" / name).write_bytes(b"{")
+    content = stores.content(root)
+
+    done = _to_v2(root, "--broker-version", release)
+
+    assert done.status == _REFUSED
+    assert told in done.err
+    assert stores.content(root) == content
+
+
+def test_what_a_database_of_v2_does_not_hold_is_named(tmp_path: Path) -> None:
+    root = stores.fresh_store("broker-5.5.1-crash", tmp_path)
+    path = root / "config" / "consumerOffset.json"
+    path.write_text(path.read_text().replace('"offsetTable":{', '"offsetTable":{"strange":{0:1},', 1))
+
+    notes = " ".join(_plan(_to_v2(root, "--broker-version", "5.5.1"))["notes"])
+
+    assert "'strange'" in notes

@@ -1,0 +1,141 @@
+"""Plan of a new `config/rdb`: topics, groups and consumer offsets as `configManagerVersion=v2` keeps them (5.3.2 and later).
+
+A start with that setting reads neither JSON files nor databases of v1, so a broker that gets it begins without any of these entries.
+Formats: fact sheet queues §9.2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats import rocksdb
+from rmqstore.repair.derived.requests import Planning
+from rmqstore.repair.rocksdb.database import made_database, send_family, send_pair
+from rmqstore.store.rocksdb.databases import USERS, V2, DatabaseUse, databases
+from rmqstore.store.root import Store
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, State, in_rocksdb, in_use, read_both, texts_in_database
+from rmqstore.wording import counted
+
+_TABLES = {TOPICS: rocksdb.TOPICS, GROUPS: rocksdb.GROUPS, CONSUMER_OFFSETS: rocksdb.CONSUMER_OFFSETS}
+_ENTRIES = {TOPICS: "topicConfigTable", GROUPS: "subscriptionGroupTable", CONSUMER_OFFSETS: "offsetTable"}
+_VERSION_KEY = b"data_version"
+_SEPARATOR = "@"
+_REASON = "kept in config/rdb from now on"
+_START = (
+    "Before the next start, put configManagerVersion=v2 into the broker.conf: with another setting a broker does not read this database."
+)
+_MOST_NAMED = 20
+
+Objects = Mapping[str, Mapping[str, Any]]
+Pair = tuple[bytes, bytes]
+
+
+def plan_configuration(planning: Planning, store: Store) -> None:
+    """Plan that topics, groups and consumer offsets are in `config/rdb`. Nothing for a store that has this database.
+
+    Raises RefusedError for a release without it, or a configuration that cannot be read, UnreadableError, OSError.
+    """
+    builder = planning.builder
+    if not planning.profile.config_v2:
+        raise RefusedError(
+            f"A broker of {builder.broker_version} knows no configManagerVersion=v2.",
+            "Name the release with --broker-version: 5.3.2 or later.",
+        )
+    directory = store.config_path / V2
+    if (directory / "CURRENT").exists():
+        builder.note("Topics, groups and consumer offsets are in config/rdb already.")
+        return
+    objects = _objects(store)
+    if not any(objects.values()):
+        builder.note("The store has no topics, groups and consumer offsets that could be moved.")
+        return
+    pairs = [pair for name, value in objects.items() for pair in _pairs(name, value)]
+    for name, staged in made_database(planning.staging, ("default",), lambda target: _send(target, pairs)).items():
+        builder.create(directory / name, staged, reason="a database with the entries of the configuration")
+    for name in objects:
+        for path in (store.config_path / name, store.config_path / f"{name}.bak"):
+            builder.quarantine(path, reason=_REASON)
+    for database in databases(store, DatabaseUse.CONFIGURATION):
+        if database.directory.name not in USERS:
+            builder.quarantine_directory(database.directory, reason=_REASON)
+    topics, groups, pairs_of_offsets = (len(_entries(name, objects[name])) for name in _TABLES)
+    held = f"{counted(topics, 'topic')}, {counted(groups, 'group')} and {counted(pairs_of_offsets, 'pair')}"
+    builder.note(f"The database has {held} of group and topic with offsets.")
+    _note_on_others(planning, objects)
+    builder.note(_START)
+
+
+def _objects(store: Store) -> Objects:
+    """Return the objects of the JSON files, as a start reads them without v2."""
+    if in_rocksdb(store):
+        texts = texts_in_database(store)
+    else:
+        texts = {name: in_use(*read_both(store.config_path / name)) for name in _TABLES}
+    for name in _TABLES:
+        if texts[name].value is not None or (texts[name].state is State.MISSING and not texts[name].in_database):
+            continue
+        raise RefusedError(
+            f"{name} cannot be read{' from RocksDB' if texts[name].in_database else ''}.",
+            "`rmqstore verify` names what is wrong with it, and `rmqstore recover` repairs it; pass the settings of the broker with "
+            "--broker-conf.",
+        )
+    return {name: texts[name].value or {} for name in _TABLES}
+
+
+def _send(target: IO[bytes], pairs: list[Pair]) -> None:
+    send_family(target, 0)
+    for key, value in sorted(pairs):
+        send_pair(target, key, value)
+
+
+def _pairs(name: str, value: Mapping[str, Any]) -> Iterator[Pair]:
+    """Yield the entries of the database for a JSON file."""
+    version = value.get("dataVersion")
+    version = version if isinstance(version, dict) else {}
+    numbers = {"state_version": _number(version, "stateVersion"), "timestamp": _number(version, "timestamp")}
+    yield _key(name, rocksdb.DATA_VERSION, _VERSION_KEY), rocksdb.CONFIG_VERSION.build({**numbers, "counter": _number(version, "counter")})
+    for key, entry in _entries(name, value).items():
+        if name != CONSUMER_OFFSETS:
+            text = key.encode("utf-8", "surrogateescape")
+            place = rocksdb.CONFIG_NAME.build({"length": len(text), "name": text})
+            yield _key(name, rocksdb.DATA, place), bytes([rocksdb.JSON_VALUE]) + json.dumps(entry, ensure_ascii=False).encode()
+        elif _is_pair(key):
+            topic, group = (part.encode("utf-8", "surrogateescape") for part in key.split(_SEPARATOR))
+            for queue_id, offset in entry.items():
+                names = {"group_length": len(group), "group": group, "topic_length": len(topic), "topic": topic}
+                place = rocksdb.CONFIG_OFFSET.build({**names, "queue_id": int(queue_id)})
+                yield _key(name, rocksdb.DATA, place), int(offset).to_bytes(8, "big", signed=True)
+
+
+def _entries(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    table = value.get(_ENTRIES[name])
+    return {key: entry for key, entry in table.items() if isinstance(entry, dict)} if isinstance(table, dict) else {}
+
+
+def _key(name: str, record: int, rest: bytes) -> bytes:
+    key: bytes = rocksdb.CONFIG_HEAD.build({"table": _TABLES[name], "record": record, "rest": rest})
+    return key
+
+
+def _number(version: Mapping[str, Any], name: str) -> int:
+    value = version.get(name)
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _is_pair(key: str) -> bool:
+    """Return whether a key of the offsets is one topic and one group, as brokers read it."""
+    return key.count(_SEPARATOR) == 1
+
+
+def _note_on_others(planning: Planning, objects: Objects) -> None:
+    """Name what the database does not hold."""
+    offsets = [key for key in _entries(CONSUMER_OFFSETS, objects[CONSUMER_OFFSETS]) if not _is_pair(key)]
+    if offsets:
+        named = ", ".join(map(repr, offsets[:_MOST_NAMED]))
+        planning.builder.note(f"Not kept of {CONSUMER_OFFSETS}, because a key is one topic and one group: {named}.")
+    forbidden = objects[GROUPS].get("forbiddenTable")
+    if forbidden:
+        planning.builder.note(f"The forbidden topics of {counted(len(forbidden), 'group')} are not kept: v2 has no place for them.")

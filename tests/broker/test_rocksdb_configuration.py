@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,21 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(missing() is not None, reason=f"whole brokers cannot run here: {missing()}"),
 ]
-SETTINGS = {**SIZES, "storeType": "defaultRocksDB"}
-SET = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+KINDS = {
+    "topics": {**SIZES, "storeType": "defaultRocksDB"},
+    "metadata": {**SIZES, "storeType": "defaultRocksDB", "useSingleRocksDBForAllConfigs": "true"},
+    "rdb": {**SIZES, "configManagerVersion": "v2"},
+}
+"""Settings by the database that has the topics."""
 
 
-def _configuration(root: Path) -> dict[str, Any]:
+def options(settings: Mapping[str, str]) -> list[str]:
+    return [f"--set={name}={value}" for name, value in settings.items()]
+
+
+def _configuration(root: Path, settings: Mapping[str, str]) -> dict[str, Any]:
     """Topics with their numbers of queues, and the groups with their offsets."""
-    topics = rmqstore("topics", root, "--format", "json", *SET).objects
-    groups = rmqstore("groups", root, "--format", "json", *SET).objects
+    topics, groups = (rmqstore(command, root, "--format", "json", *options(settings)).objects for command in ("topics", "groups"))
     queues = {one["topic"]: (one["read_queues"], one["write_queues"]) for one in topics if one["type"] == "topic"}
     offsets = {(one["group"], one["topic"], one["queue_id"]): one["offset"] for one in groups if one.get("queue_id") is not None}
     return {"topics": queues, "offsets": offsets}
@@ -31,30 +39,31 @@ def _configuration(root: Path) -> dict[str, Any]:
 
 @pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs three times
-@pytest.mark.parametrize(("release", "single"), [("5.3.3", False), ("5.5.1", False), ("5.5.1", True)])
-def test_a_broker_takes_over_what_is_left_of_its_databases(release: str, single: bool, tmp_path: Path) -> None:
-    """`single`: one database for all."""
+@pytest.mark.parametrize(
+    ("release", "kind"), [("5.3.3", "topics"), ("5.5.1", "topics"), ("5.5.1", "metadata"), ("5.3.3", "rdb"), ("5.5.1", "rdb")]
+)
+def test_a_broker_takes_over_what_is_left_of_its_databases(release: str, kind: str, tmp_path: Path) -> None:
     require_broker(release)
-    settings = {**SETTINGS, "useSingleRocksDBForAllConfigs": str(single).lower()}
+    settings = KINDS[kind]
     root = tmp_path / "store"
     root.mkdir()
     with BusyBroker(release, root, tmp_path / "first", rate=300, seed=5, settings=settings) as broker:
         broker.wait_for(2_000_000)
         broker.stop()
         sent = broker.acknowledged()
-    before = _configuration(root)
+    before = _configuration(root, settings)
     assert {"orders", "events"} <= before["topics"].keys() and before["offsets"]
-    database = root / "config" / ("metadata" if single else "topics")
-    for table in sorted(database.glob("*.sst")) if not single else ():
+    database = root / "config" / kind
+    for table in sorted(database.glob("*.sst")) if kind == "topics" else ():
         with table.open("r+b") as stream:  # the last bytes are the footer, without which no table is read
             stream.seek(-20, 2)
             stream.write(bytes(20))
-    (root / "config" / ("metadata" if single else "consumerOffsets") / "CURRENT").write_bytes(b"")
+    (root / "config" / ("consumerOffsets" if kind == "topics" else kind) / "CURRENT").write_bytes(b"")
 
-    done = rmqstore("recover", root, "--yes", "--broker-version", release, "--format", "json", *SET)
+    done = rmqstore("recover", root, "--yes", "--broker-version", release, "--format", "json", *options(settings))
 
     assert (done.status, done.crashed) == (0, False), done.out[-2000:] + done.err
-    found = _configuration(root)
+    found = _configuration(root, settings)
     assert {topic: found["topics"][topic] for topic in ("orders", "events")} == {
         topic: before["topics"][topic] for topic in ("orders", "events")
     }
@@ -68,6 +77,6 @@ def test_a_broker_takes_over_what_is_left_of_its_databases(release: str, single:
             message = served.queues[line["topic"], line["queue"]].get(line["queueOffset"])
             assert message is not None and message["physicalOffset"] == line["physicalOffset"], line
     assert (database / "CURRENT").is_file()
-    after = _configuration(root)
+    after = _configuration(root, settings)
     assert after["offsets"].items() >= before["offsets"].items()
     assert after["topics"].items() >= {topic: before["topics"][topic] for topic in ("orders", "events")}.items()

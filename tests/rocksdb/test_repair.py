@@ -293,3 +293,37 @@ def test_a_damaged_configuration_stays_where_no_start_takes_files_over(tmp_path:
 
     assert any("config/topics cannot be read" in note for note in result.plan.notes)
     assert stores.content(root / "config" / "topics") == before
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("damage", ["current-missing", "manifest-missing", "manifest-half", "sst-long-flip-00", "sst-all-missing"])
+def test_a_database_of_v2_is_made_from_what_is_left(damage: str, tmp_path: Path) -> None:
+    """A start with configManagerVersion=v2 takes over no files."""
+    intact = stores.fresh_store(CONFIGURATION, tmp_path / "intact")
+    options = ["--broker-version", "5.5.1", *stores.case(CONFIGURATION).set_options(intact), "--set", "configManagerVersion=v2"]
+    assert rmqstore("convert", intact, "--to", "config-v2", "--yes", *options).status == 0
+    whole = configuration_in_database(Store.open(intact))
+    assert whole is not None
+    root = tmp_path / "damaged"
+    shutil.copytree(intact, root)
+    shutil.rmtree(root / ".rmqstore")
+    DATABASE_DAMAGES[damage](root / "config" / "rdb")
+    before = stores.content(root / "config")
+
+    done = rmqstore("recover", root, "--yes", "--format", "json", *options)
+
+    assert done.status == 0, done.err
+    found = configuration_in_database(Store.open(root))
+    assert found is not None and not found.others
+    assert not list((root / "config").glob("topics*")) and not list((root / "config").glob("consumerOffset.json*"))
+    topics = found.objects["topics.json"]["topicConfigTable"]
+    if damage in ("current-missing", "manifest-missing", "manifest-half"):
+        for name, table in (("topics.json", "topicConfigTable"), ("subscriptionGroup.json", "subscriptionGroupTable")):
+            assert found.objects[name][table].items() >= whole.objects[name][table].items()
+        assert found.objects["consumerOffset.json"]["offsetTable"] == whole.objects["consumerOffset.json"]["offsetTable"]
+    assert {"orders", "batch"} & topics.keys()  # the queues have them in any case
+    verified = rmqstore("verify", root, "--format", "json", *options[2:]).objects
+    assert not [one for one in verified if one["type"] == "finding" and one["code"].startswith("RMQ-RD") and one["severity"] == "error"]
+
+    assert rmqstore("undo", root, "--yes", *options[2:]).status == 0
+    assert stores.content(root / "config") == before

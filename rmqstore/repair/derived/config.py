@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.reading.tieredstore import METADATA
@@ -23,8 +24,10 @@ from rmqstore.repair.derived.tieredmetadata import plan_tiered_metadata
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import ConfigEntry, Origin
+from rmqstore.repair.rocksdb.configuration import plan_new_configuration, replaced_databases
 from rmqstore.store.fastjson import with_integers
-from rmqstore.store.rocksdb.configuration import DatabaseOfFile, damaged_configuration
+from rmqstore.store.rocksdb.configuration import DatabaseOfFile
+from rmqstore.store.rocksdb.databases import V2
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
@@ -89,7 +92,7 @@ def _rescue(
     builder: PlanBuilder, store: Store, found: Mapping[str, Both], queues: FutureQueues | None, copies: Sequence[ConfigCopy] = ()
 ) -> Rescue:
     profile = profile_of(builder.broker_version)
-    of_files = damaged_configuration(store) if profile.rocksdb_imports_json else []
+    of_files = replaced_databases(store, profile)
     log, ends = (None, ()) if queues is None else (queues.log, queues.ends)
     return Rescue(store, found, log, ends, profile.newer_parts, copies, {one.name: one for one in of_files})
 
@@ -164,7 +167,9 @@ def _plan(builder: PlanBuilder, found: Mapping[str, Both], rescue: Rescue, chang
 
 
 def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Rescued], changes: Mapping[Path, Integers]) -> None:
-    """Plan files that are written from what is left; a `.bak` that cannot be read leaves the store."""
+    """Plan files that are written from what is left, or `config/rdb`; a `.bak` that cannot be read leaves the store."""
+    of_v2 = {name: one for name, one in rescue.databases.items() if one.database.directory.name == V2}
+    objects: dict[str, Mapping[str, Any]] = {}
     for name, one in rescued.items():
         text, backup = rescue.found[name]
         data = json.dumps(one.value, indent=1).encode()
@@ -172,7 +177,9 @@ def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Re
         names = corrected_names(name, partial(bytes, data), content, lambda: rescue.known)
         data = with_integers(_with_names(builder, one.path, data, names), changes.get(one.path, {}))
         unreadable, missing = "it cannot be read, and is written from what is left", "it is missing, and the rest shows it"
-        if name in rescue.databases:
+        if name in of_v2:
+            objects[name] = {} if one.is_nothing else json.loads(data)
+        elif name in rescue.databases:
             _plan_in_place_of(builder, rescue.databases[name], text, None if one.is_nothing else data)
         elif one.is_nothing:
             for both in (text, backup):
@@ -181,6 +188,8 @@ def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Re
         else:
             _plan_new_file(builder, text, backup, data, unreadable, missing)
         builder.configure(one.entries)
+    if of_v2:
+        plan_new_configuration(builder, next(iter(of_v2.values())), {name: objects.get(name, one.value) for name, one in of_v2.items()})
     for note in rescue.notes():
         builder.note(note)
 

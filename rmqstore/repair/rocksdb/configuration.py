@@ -1,4 +1,4 @@
-"""Plan of a new `config/rdb`: topics, groups and consumer offsets as `configManagerVersion=v2` keeps them (5.3.2 and later).
+"""Plans of a new `config/rdb`: topics, groups and consumer offsets as `configManagerVersion=v2` keeps them (5.3.2 and later).
 
 A start with that setting reads neither JSON files nor databases of v1, so a broker that gets it begins without any of these entries.
 Formats: fact sheet queues §9.2.
@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats import rocksdb
 from rmqstore.repair.derived.requests import Planning
+from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.rocksdb.database import made_database, send_family, send_pair
+from rmqstore.store.mapped import list_directory
+from rmqstore.store.rocksdb.configuration import DatabaseOfFile, damaged_configuration
 from rmqstore.store.rocksdb.databases import USERS, V2, DatabaseUse, databases
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, State, in_rocksdb, in_use, read_both, texts_in_database
+from rmqstore.versions import Profile
 from rmqstore.wording import counted
 
 _TABLES = {TOPICS: rocksdb.TOPICS, GROUPS: rocksdb.GROUPS, CONSUMER_OFFSETS: rocksdb.CONSUMER_OFFSETS}
@@ -52,9 +57,7 @@ def plan_configuration(planning: Planning, store: Store) -> None:
     if not any(objects.values()):
         builder.note("The store has no topics, groups and consumer offsets that could be moved.")
         return
-    pairs = [pair for name, value in objects.items() for pair in _pairs(name, value)]
-    for name, staged in made_database(planning.staging, ("default",), lambda target: _send(target, pairs)).items():
-        builder.create(directory / name, staged, reason="a database with the entries of the configuration")
+    _plan_database(builder, directory, objects, "a database with the entries of the configuration")
     for name in objects:
         for path in (store.config_path / name, store.config_path / f"{name}.bak"):
             builder.quarantine(path, reason=_REASON)
@@ -66,6 +69,31 @@ def plan_configuration(planning: Planning, store: Store) -> None:
     builder.note(f"The database has {held} of group and topic with offsets.")
     _note_on_others(planning, objects)
     builder.note(_START)
+
+
+def replaced_databases(store: Store, profile: Profile) -> list[DatabaseOfFile]:
+    """Return the damaged databases of the configuration, by file, for which a start can get their entries in another way.
+
+    Those of v1 become JSON files, which a start reads into new databases; that of v2 is made here. Raises UnreadableError, OSError.
+    """
+    if not profile.rocksdb_imports_json:
+        return []
+    return [one for one in damaged_configuration(store) if one.database.directory.name != V2 or profile.config_v2]
+
+
+def plan_new_configuration(builder: PlanBuilder, damaged: DatabaseOfFile, objects: Objects) -> None:
+    """Plan a new `config/rdb` in the place of one that cannot be read. Raises OSError, RmqstoreError where the library fails."""
+    directory = damaged.database.directory
+    for entry in list_directory(directory):
+        builder.quarantine(entry.path, reason="RocksDB does not read it", code=damaged.code)
+    _plan_database(builder, directory, objects, "a new database with what is left", damaged.code)
+    builder.note(f"config/{V2} cannot be read; a new database with what is left takes its place. {damaged.why}")
+
+
+def _plan_database(builder: PlanBuilder, directory: Path, objects: Objects, reason: str, code: str | None = None) -> None:
+    pairs = [pair for name, value in objects.items() for pair in _pairs(name, value)]
+    for name, staged in made_database(builder.staging, ("default",), lambda target: _send(target, pairs)).items():
+        builder.create(directory / name, staged, reason=reason, code=code)
 
 
 def _objects(store: Store) -> Objects:

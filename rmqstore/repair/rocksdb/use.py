@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.rocksdb.configuration import replaced_databases
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.rocksdb.configuration import damaged_configuration
 from rmqstore.store.rocksdb.databases import KEPT, DatabaseUse, databases, is_needed, searched_files
 from rmqstore.store.rocksdb.library import Report, probe
 from rmqstore.store.root import Store
@@ -110,7 +110,7 @@ def _require_reach(store: Store, profile: Profile, needed: int, files: int) -> N
 
 def _note_on_configuration(builder: PlanBuilder, store: Store, profile: Profile) -> None:
     """Add notes on the databases that cannot be read and are not replaced by files."""
-    replaced = [one.database for one in damaged_configuration(store)] if profile.rocksdb_imports_json else []
+    replaced = [one.database for one in replaced_databases(store, profile)]
     for database in databases(store, DatabaseUse.CONFIGURATION):
         if is_needed(store, database) and database not in replaced:
             report = probe(database)

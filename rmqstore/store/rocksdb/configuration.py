@@ -85,7 +85,7 @@ class DatabaseOfFile:
 def damaged_configuration(store: Store) -> list[DatabaseOfFile]:
     """Return the databases that are used in the place of JSON files, if RocksDB does not read one of them.
 
-    None where it is not certain which databases a start uses, where it takes over no files (v2), or where something uses the store.
+    None where it is not certain which databases a start uses, or where something uses the store.
     Raises UnreadableError, OSError.
     """
     return once(("damaged configuration in RocksDB", store.root), lambda: _damaged_configuration(store))
@@ -94,7 +94,7 @@ def damaged_configuration(store: Store) -> list[DatabaseOfFile]:
 def _damaged_configuration(store: Store) -> list[DatabaseOfFile]:
     found = [one for one in databases(store, DatabaseUse.CONFIGURATION) if is_needed(store, one) and one.directory.name not in USERS]
     names = {one.directory.name for one in found}
-    if liveness(store).in_use or not (names <= _SEPARATE.keys() or names == {_ONE}):
+    if liveness(store).in_use or not (names <= _SEPARATE.keys() or names in ({_ONE}, {V2})):
         return []
     if any(one.table_bytes > _MOST_REPAIRED for one in found):
         return []
@@ -124,6 +124,11 @@ def _of_files(report: Report, *, lacks_tables: bool) -> Iterator[DatabaseOfFile]
             raise
         pairs = {}  # the library finds nothing to repair
     reader = _Reader()
+    if report.database.directory.name == V2:
+        reader.read_v2(pairs)
+        for name in _TABLES:
+            yield DatabaseOfFile(report.database, name, why, code, reader.objects[name])
+        return
     separate = _SEPARATE.get(report.database.directory.name)
     families = _FAMILIES if separate is None else {separate: _DEFAULT}
     for name, family in families.items():

@@ -87,7 +87,7 @@ def plan_new_configuration(builder: PlanBuilder, damaged: DatabaseOfFile, object
     for entry in list_directory(directory):
         builder.quarantine(entry.path, reason="RocksDB does not read it", code=damaged.code)
     _plan_database(builder, directory, objects, "a new database with what is left", damaged.code)
-    builder.note(f"config/{V2} cannot be read; a new database with what is left takes its place. {damaged.why}")
+    builder.note(f"config/{V2} cannot be read; a new database with what is left replaces it. {damaged.why}")
 
 
 def _plan_database(builder: PlanBuilder, directory: Path, objects: Objects, reason: str, code: str | None = None) -> None:

@@ -57,6 +57,7 @@ DAMAGES: Mapping[str, Plan] = {
     "timerwheel-garbage": lambda view: [_noise(view, "timerwheel")],
     "compaction-stopped": _compaction_stopped,
     "dledger-headers": _dledger_headers,
+    "tiered-metadata-gone": lambda view: [Delete(f"config/tieredStoreMetadata.json{ending}") for ending in ("", ".bak")],
     "rocksdb-queues-without-manifest": lambda view: [Delete("consumequeue/MANIFEST-000005")],
 }
 """All damages that a page can name."""

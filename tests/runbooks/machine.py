@@ -15,15 +15,27 @@ from tests.support.operations import Op, apply
 from tests.support.sparse import copy_tree
 from tests.support.stores import Case, case, sample_store
 from tests.support.storeview import StoreView
+from tests.tiered import stores as tiered
+
+TIERED = {f"tiered-{name}": name for name in tiered.NAMES}
+"""Stores with tiered storage by the name that a page has for them; their segments are beside them."""
 
 _ASSIGNMENT = re.compile(r"([A-Z]+)=(.*)")
+
+
+class TieredCase(Case):
+    """One of these stores."""
+
+    def settings(self, root: Path | str) -> dict[str, str]:
+        return tiered.settings(TIERED[self.name], Path(root).parent)
 
 
 class Machine:
     """Runs the commands of a page; `variables` are those that the page has set so far."""
 
     def __init__(self, page: Page, directory: Path) -> None:
-        self.case: Case = case(page.store)
+        self.case: Case = TieredCase(page.store, {}) if page.store in TIERED else case(page.store)
+        self.sample = self._unpacked(directory / "sample") if page.store in TIERED else sample_store(page.store)
         self.variables: dict[str, str] = {}
         self._damages = page.damages
         self._operations: list[Op] = []
@@ -69,7 +81,7 @@ class Machine:
         if name == "STORE":
             self._lay_out()
         elif name == "REPLICA":
-            copy_tree(sample_store(self.case.name), Path(value))
+            copy_tree(self.sample, Path(value))
         elif name == "CONF":
             Path(value).write_text("".join(f"{key}={setting}\n" for key, setting in self.settings.items()), encoding="utf-8")
 
@@ -83,9 +95,15 @@ class Machine:
                     return True
         return False
 
+    def _unpacked(self, directory: Path) -> Path:
+        directory.mkdir()
+        return tiered.unpacked(TIERED[self.case.name], directory)
+
     def _lay_out(self) -> None:
         """Copies the sample store to its place and damages it; all damages are planned on the undamaged store."""
-        copy_tree(sample_store(self.case.name), self.store)
+        copy_tree(self.sample, self.store)
+        if self.case.name in TIERED:
+            copy_tree(self.sample.parent / "segments", self.store.parent / "segments")
         view = StoreView(self.store, self.settings)
         self._log_file_size = view.log_file_size
         self._operations = [operation for name in self._damages for operation in DAMAGES[name](view)]

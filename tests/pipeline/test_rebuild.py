@@ -210,6 +210,18 @@ def test_by_spark(session: SparkSession, name: str, tmp_path: Path) -> None:
     assert made(at, tmp_path / "there", DistributedRebuild(SparkRunner(session.sparkContext), at), Mode.USEFUL) == expected
 
 
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_a_work_directory_in_the_store_is_refused(prefix: str, tmp_path: Path) -> None:
+    root = stores.fresh_store("5.3.3-plain", tmp_path)
+    before = stores.content(root)
+    for inside in (root, root / "commitlog", root.parent / "elsewhere" / ".." / root.name / "commitlog" / "work"):
+        run = rmqstore("rebuild-index", root, "--yes", "--engine", "spark", "--work-dir", f"{prefix}{inside}")
+        assert run.status == 2 and "is inside the store" in run.err
+    run = rmqstore("rebuild-index", root, "--yes", "--engine", "local", "--work-dir", tmp_path / "work")
+    assert run.status == 2 and "--work-dir" in run.err
+    assert stores.content(root) == before
+
+
 def test_the_commands(session: SparkSession, tmp_path: Path) -> None:
     root = stores.fresh_store("5.3.3-plain", tmp_path)
     settings = stores.case("5.3.3-plain").set_options(root)

@@ -58,7 +58,7 @@ class Beforehand:
 def passes_of(runner: Runner, at: StoreAt, options: Options, known: Known | None = None) -> Passes:
     """Return the passes of a verification, run by a runner; the first time, nothing is run of files that are all `known` already.
 
-    Pieces of files that do not meet are read again, as whole files: damaged bytes can look like a record to one piece and not to another.
+    Pieces of files that do not fit together are read again, as whole files: damaged bytes of log or index can look right to one of them.
     """
     waiting = [known] if known is not None else []
 
@@ -73,7 +73,7 @@ def passes_of(runner: Runner, at: StoreAt, options: Options, known: Known | None
                 parts = parts_of_files(at, files, queues=verification.store.queue_count, largest=largest)
                 _, found = sorted_out(runner.run(job_of((at.marked(),), options, parts), advance), parts)
                 outcomes, advance = found[0].of_files(files, parts, verification.context), silent
-        assert outcomes is not None  # whole files always meet
+        assert outcomes is not None  # whole files always fit
         return outcomes
 
     return passes

@@ -24,7 +24,7 @@ from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.engine import Outcome, Verification, last_file_with_data
-from rmqstore.verify.log.pieces import Piece, meet, whole
+from rmqstore.verify.log.pieces import Piece, fit, whole
 from rmqstore.verify.log.result import FileResult
 from rmqstore.verify.queues.spans import Spans, joined
 
@@ -191,7 +191,7 @@ class Found:
     def of_files(self, files: Sequence[MappedFile], parts: Sequence[FilePart], context: Context) -> list[Outcome] | None:
         """Return the outcomes of the files, in their order; the last one of a stretch that could be read has its spans.
 
-        None if the pieces of a file could not all be read, or do not meet. Raises the error of a part that failed.
+        None if the pieces of a file could not all be read, or do not fit together. Raises the error of a part that failed.
         """
         if self.error is not None:
             raise self.error
@@ -201,7 +201,7 @@ class Found:
         for file, first in zip(files, firsts, strict=True):
             found = [self._here(part, file) for part in islice(pieces, first.piece.count)]
             read = [one for one in found if isinstance(one, FileResult)]
-            if len(found) > 1 and (len(read) < len(found) or not meet(read)):
+            if len(found) > 1 and (len(read) < len(found) or not fit(read)):
                 return None
             outcomes.append(whole(context, read) if read else found[0])
         self._add_spans(parts, files, {file.start: one for file, one in zip(files, outcomes, strict=True) if isinstance(one, FileResult)})

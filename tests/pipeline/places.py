@@ -23,11 +23,11 @@ def sample_stores(names: Sequence[str] = ()) -> list[StoreAt]:
     return [StoreAt.of(root, settings=stores.case(name).settings(root)) for name, root in roots.items()]
 
 
-def damaged_stores(base: str, directory: Path, *, every: int = 1) -> list[StoreAt]:
-    """A copy of a sample store for every damage, or every so many, in folders of `directory`, which is made."""
+def damaged_stores(base: str, directory: Path, *, every: int = 1, names: Sequence[str] = tuple(DAMAGES)) -> list[StoreAt]:
+    """A copy of a sample store for each of these damages, or every so many, in folders of `directory`, which is made."""
     view = StoreView(stores.sample_store(base), stores.case(base).settings(stores.sample_store(base)))
     at = []
-    for name in list(DAMAGES)[::every]:
+    for name in names[::every]:
         operations = DAMAGES[name](view)
         (directory / name).mkdir(parents=True)
         root = stores.fresh_store(base, directory / name)

@@ -1,7 +1,8 @@
 """Pieces of a commit-log file that are read separately, and their results as that of the file.
 
 A piece ends where the next one begins: at the first plausible record from a multiple of its size on, which each piece finds for itself.
-What a scan carries from record to record is compared again where two pieces meet; where they do not meet, the file is read as a whole.
+What a scan carries from record to record is compared again where two pieces meet. Where they do not fit together, the file is read as a
+whole.
 """
 
 from __future__ import annotations
@@ -46,13 +47,17 @@ class Piece:
         return begin, file.end if after == self.count else scanner.boundary(file, file.start + after * self.size)
 
 
-def meet(pieces: Sequence[FileResult]) -> bool:
-    """Return whether each of these pieces, in order, was read up to where the next one begins."""
-    return all(before.reached == after.begin for before, after in pairwise(pieces))
+def fit(pieces: Sequence[FileResult]) -> bool:
+    """Return whether each of these pieces, in order, was read up to where the next one begins, and the entries of the index fit as well.
+
+    Where they do not, what a search in them finds depends on where it begins.
+    """
+    meet = all(before.reached == after.begin for before, after in pairwise(pieces))
+    return meet and not any(piece.index.oddities or piece.index.leftovers for piece in pieces)
 
 
 def whole(context: Context, pieces: Sequence[FileResult]) -> FileResult:
-    """Return the results of the pieces of a file, which meet, as that of the file. The spans of queues are joined, too."""
+    """Return the results of the pieces of a file, which fit, as that of the file. The spans of queues are joined, too."""
     if len(pieces) == 1:
         return pieces[0]
     file = pieces[0].file
@@ -106,11 +111,10 @@ def _where_they_meet(neighbours: Neighbours, piece: FileResult) -> list[Finding]
 
 
 def _index(matches: Sequence[IndexMatch]) -> IndexMatch:
-    """Return comparisons of the index with consecutive records as one."""
+    """Return comparisons of the index with consecutive records as one; all entries fit."""
     result = IndexMatch()
     for match in matches:
         result.matched += match.matched
-        result.oddities += match.oddities
         result.between_position = result.between_position if result.between else match.between_position
         result.behind_position = result.behind_position if result.behind else match.behind_position
         result.before += match.before
@@ -118,9 +122,4 @@ def _index(matches: Sequence[IndexMatch]) -> IndexMatch:
         result.behind += match.behind
         if result.first_key_position < 0:
             result.first_key_position = match.first_key_position
-        for view, start, stop in match.leftovers:
-            last = result.leftovers[-1] if result.leftovers else None
-            if last is not None and (last[0].file.path, last[2]) == (view.file.path, start):
-                start = result.leftovers.pop()[1]
-            result.leftovers.append((view, start, stop))
     return result

@@ -97,6 +97,11 @@ TABLE = {**SIZES, "compactionScheduleInternal": "4000", "compactionMappedFileSiz
 """Compactions run all the time, on files of 41,400 bytes."""
 
 
+def _errors(root: Path, options: list[str]) -> list[str]:
+    found = rmqstore("verify", root, "--json", *options).objects
+    return [one["code"] for one in found if one["type"] == "finding" and one["severity"] == "error"]
+
+
 @pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a busy broker, then three starts, for two minutes
 @pytest.mark.parametrize("release", ["5.3.3", "5.5.1"])
@@ -112,8 +117,12 @@ def test_the_newest_value_of_each_key_is_served(release: str, tmp_path: Path) ->
     newest = {(one["queue_id"], one["keys"]): one["body_crc"] for one in sorted(rows, key=lambda one: int(one["queue_offset"]))}
     assert len(newest) > 100
     delete_empty_files(root)
-    found = rmqstore("verify", root, "--json", *options).objects
-    assert [one["code"] for one in found if one["type"] == "finding" and one["severity"] == "error"] == []
+    codes = _errors(root, options)
+    if "RMQ-CM-NAME" in codes:  # it was killed while it replaced files of a compacted log, and would not start
+        assert all(code.startswith("RMQ-CM-") for code in codes)
+        assert rmqstore("recover", root, "--yes", "--broker-version", release, *options).status == 0
+        codes = _errors(root, options)
+    assert codes == []
 
     for number, harm in enumerate(HARMS):
         copy = shutil.copytree(root, tmp_path / str(number))

@@ -147,9 +147,7 @@ def rebuilder_of(wish: EngineOptions, store: Store, at: StoreAt) -> Rebuilder | 
             raise RefusedError(f"{store.root} belongs to another user, whose permissions Spark cannot take on.", "Run this as that user.")
         return None
     if wish.work_directory is not None and _is_inside(wish.work_directory, store):
-        raise UsageError(
-            f"{wish.work_directory} is inside the store.", "Name a work directory elsewhere: a store holds what brokers wrote."
-        )
+        raise UsageError(f"{wish.work_directory} is inside the store.", "Name a directory outside of it: a store holds what brokers wrote.")
     choice = choose(wish, store.message_log.length, REBUILD)
     if choice.engine == "local":
         return None

@@ -17,12 +17,13 @@ from rmqstore.repair.derived.consumequeues import QueueWish, plan_queues
 from rmqstore.repair.derived.index import full_until
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.requests import Planning
+from rmqstore.repair.rocksdb.configuration import quarantine_databases
 from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.asfiles import queues_in_database
 from rmqstore.store.rocksdb.configuration import configuration_in_database
-from rmqstore.store.rocksdb.databases import USERS, DatabaseUse, databases, is_database_name
+from rmqstore.store.rocksdb.databases import is_database_name
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, in_rocksdb, texts_in_database
 from rmqstore.verify.queues.spans import QueueKey
@@ -60,9 +61,7 @@ def plan_files(planning: Planning, store: Store) -> None:
         builder.replace(path, json.dumps(value, indent=1).encode(), reason=_REASON)
         builder.quarantine(path.with_name(f"{name}.bak"), reason="older than the configuration in RocksDB")
     if objects is not None:
-        for database in databases(store, DatabaseUse.CONFIGURATION):
-            if database.directory.name not in USERS:
-                builder.quarantine_directory(database.directory, reason=_REASON)
+        quarantine_databases(builder, store, _REASON)
     builder.note(_START)
 
 

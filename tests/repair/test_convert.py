@@ -177,8 +177,9 @@ def test_a_configuration_that_cannot_move_is_refused(release: str, damage: bool,
 def test_what_a_database_of_v2_does_not_hold_is_named(tmp_path: Path) -> None:
     root = stores.fresh_store("broker-5.5.1-crash", tmp_path)
     path = root / "config" / "consumerOffset.json"
-    path.write_text(path.read_text().replace('"offsetTable":{', '"offsetTable":{"strange":{0:1},', 1))
+    hostile = '"strange":{0:1},"a@b":{"x":1},"a@c":{0:99999999999999999999},"a@d":{0:1.5},"a@e":[],"' + "n" * 70000 + '@g":{0:1},'
+    path.write_text(path.read_text().replace('"offsetTable":{', '"offsetTable":{' + hostile, 1))
 
     notes = " ".join(_plan(_to_v2(root, "--broker-version", "5.5.1"))["notes"])
 
-    assert "'strange'" in notes
+    assert all(f"'{name}'" in notes for name in ("strange", "a@b", "a@c", "a@d", "a@e")) and "nnn" in notes

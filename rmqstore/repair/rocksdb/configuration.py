@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from construct import ConstructError
+
 from rmqstore.errors import RefusedError
 from rmqstore.formats import rocksdb
 from rmqstore.repair.derived.requests import Planning
@@ -33,6 +35,7 @@ _START = (
     "Before the next start, put configManagerVersion=v2 into the broker.conf: with another setting a broker does not read this database."
 )
 _MOST_NAMED = 20
+_MOST_SHOWN = 100  # characters of a key
 
 Objects = Mapping[str, Mapping[str, Any]]
 Pair = tuple[bytes, bytes]
@@ -57,17 +60,15 @@ def plan_configuration(planning: Planning, store: Store) -> None:
     if not any(objects.values()):
         builder.note("The store has no topics, groups and consumer offsets that could be moved.")
         return
-    _plan_database(builder, directory, objects, "a database with the entries of the configuration")
+    others = _plan_database(builder, directory, objects, "a database with the entries of the configuration")
     for name in objects:
         for path in (store.config_path / name, store.config_path / f"{name}.bak"):
             builder.quarantine(path, reason=_REASON)
-    for database in databases(store, DatabaseUse.CONFIGURATION):
-        if database.directory.name not in USERS:
-            builder.quarantine_directory(database.directory, reason=_REASON)
-    topics, groups, pairs_of_offsets = (len(_entries(name, objects[name])) for name in _TABLES)
+    quarantine_databases(builder, store, _REASON)
+    topics, groups, pairs_of_offsets = (len(_entries(name, objects[name])) - len(others[name]) for name in _TABLES)
     held = f"{counted(topics, 'topic')}, {counted(groups, 'group')} and {counted(pairs_of_offsets, 'pair')}"
     builder.note(f"The database has {held} of group and topic with offsets.")
-    _note_on_others(planning, objects)
+    _note_on_others(builder, objects, others)
     builder.note(_START)
 
 
@@ -86,14 +87,27 @@ def plan_new_configuration(builder: PlanBuilder, damaged: DatabaseOfFile, object
     directory = damaged.database.directory
     for entry in list_directory(directory):
         builder.quarantine(entry.path, reason="RocksDB does not read it", code=damaged.code)
-    _plan_database(builder, directory, objects, "a new database with what is left", damaged.code)
+    others = _plan_database(builder, directory, objects, "a new database with what is left", damaged.code)
     builder.note(f"config/{V2} cannot be read; a new database with what is left replaces it. {damaged.why}")
+    _note_on_others(builder, objects, others)
 
 
-def _plan_database(builder: PlanBuilder, directory: Path, objects: Objects, reason: str, code: str | None = None) -> None:
-    pairs = [pair for name, value in objects.items() for pair in _pairs(name, value)]
+def quarantine_databases(builder: PlanBuilder, store: Store, reason: str) -> None:
+    """Plan that the databases of topics, groups and consumer offsets leave the store."""
+    for database in databases(store, DatabaseUse.CONFIGURATION):
+        if database.directory.name not in USERS:
+            builder.quarantine_directory(database.directory, reason=reason)
+
+
+def _plan_database(
+    builder: PlanBuilder, directory: Path, objects: Objects, reason: str, code: str | None = None
+) -> Mapping[str, list[str]]:
+    """Plan the files of a database, and return the keys of what it does not hold, by JSON file."""
+    found = {name: _pairs(name, value) for name, value in objects.items()}
+    pairs = [pair for of_file, _ in found.values() for pair in of_file]
     for name, staged in made_database(builder.staging, ("default",), lambda target: _send(target, pairs)).items():
         builder.create(directory / name, staged, reason=reason, code=code)
+    return {name: others for name, (_, others) in found.items()}
 
 
 def _objects(store: Store) -> Objects:
@@ -119,28 +133,44 @@ def _send(target: IO[bytes], pairs: list[Pair]) -> None:
         send_pair(target, key, value)
 
 
-def _pairs(name: str, value: Mapping[str, Any]) -> Iterator[Pair]:
-    """Yield the entries of the database for a JSON file."""
+def _pairs(name: str, value: Mapping[str, Any]) -> tuple[list[Pair], list[str]]:
+    """Return the entries of the database for a JSON file, and the keys of those that it cannot hold."""
     version = value.get("dataVersion")
     version = version if isinstance(version, dict) else {}
-    numbers = {"state_version": _number(version, "stateVersion"), "timestamp": _number(version, "timestamp")}
-    yield _key(name, rocksdb.DATA_VERSION, _VERSION_KEY), rocksdb.CONFIG_VERSION.build({**numbers, "counter": _number(version, "counter")})
+    fields = {"state_version": "stateVersion", "timestamp": "timestamp", "counter": "counter"}
+    numbers = {field: _number(version, stored) for field, stored in fields.items()}
+    pairs, others = [(_key(name, rocksdb.DATA_VERSION, _VERSION_KEY), rocksdb.CONFIG_VERSION.build(numbers))], []
     for key, entry in _entries(name, value).items():
-        if name != CONSUMER_OFFSETS:
-            text = key.encode("utf-8", "surrogateescape")
-            place = rocksdb.CONFIG_NAME.build({"length": len(text), "name": text})
-            yield _key(name, rocksdb.DATA, place), bytes([rocksdb.JSON_VALUE]) + json.dumps(entry, ensure_ascii=False).encode()
-        elif _is_pair(key):
-            topic, group = (part.encode("utf-8", "surrogateescape") for part in key.split(_SEPARATOR))
-            for queue_id, offset in entry.items():
-                names = {"group_length": len(group), "group": group, "topic_length": len(topic), "topic": topic}
-                place = rocksdb.CONFIG_OFFSET.build({**names, "queue_id": int(queue_id)})
-                yield _key(name, rocksdb.DATA, place), int(offset).to_bytes(8, "big", signed=True)
+        try:
+            pairs += list(_of_offsets(key, entry) if name == CONSUMER_OFFSETS else _of_name(name, key, entry))
+        except (ConstructError, ValueError, OverflowError):
+            others.append(key)
+    return pairs, others
+
+
+def _of_name(name: str, key: str, entry: Any) -> Iterator[Pair]:
+    """Yield the entry of a topic or group. Raises ValueError, ConstructError."""
+    if not isinstance(entry, dict):
+        raise ValueError("no object")
+    text = key.encode("utf-8", "surrogateescape")
+    place = rocksdb.CONFIG_NAME.build({"length": len(text), "name": text})
+    yield _key(name, rocksdb.DATA, place), bytes([rocksdb.JSON_VALUE]) + json.dumps(entry, ensure_ascii=False).encode()
+
+
+def _of_offsets(key: str, entry: Any) -> Iterator[Pair]:
+    """Yield the entries of a topic and a group. Raises ValueError, OverflowError, ConstructError."""
+    topic, group = (part.encode("utf-8", "surrogateescape") for part in key.split(_SEPARATOR))
+    if not isinstance(entry, dict) or not all(isinstance(offset, int) for offset in entry.values()):
+        raise ValueError("no offsets")
+    for queue_id, offset in entry.items():
+        names = {"group_length": len(group), "group": group, "topic_length": len(topic), "topic": topic}
+        place = rocksdb.CONFIG_OFFSET.build({**names, "queue_id": int(queue_id)})
+        yield _key(CONSUMER_OFFSETS, rocksdb.DATA, place), offset.to_bytes(8, "big", signed=True)
 
 
 def _entries(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
     table = value.get(_ENTRIES[name])
-    return {key: entry for key, entry in table.items() if isinstance(entry, dict)} if isinstance(table, dict) else {}
+    return table if isinstance(table, dict) else {}
 
 
 def _key(name: str, record: int, rest: bytes) -> bytes:
@@ -150,20 +180,16 @@ def _key(name: str, record: int, rest: bytes) -> bytes:
 
 def _number(version: Mapping[str, Any], name: str) -> int:
     value = version.get(name)
-    return value if isinstance(value, int) and value >= 0 else 0
+    return value if isinstance(value, int) and 0 <= value < 1 << 63 else 0
 
 
-def _is_pair(key: str) -> bool:
-    """Return whether a key of the offsets is one topic and one group, as brokers read it."""
-    return key.count(_SEPARATOR) == 1
-
-
-def _note_on_others(planning: Planning, objects: Objects) -> None:
+def _note_on_others(builder: PlanBuilder, objects: Objects, others: Mapping[str, list[str]]) -> None:
     """Name what the database does not hold."""
-    offsets = [key for key in _entries(CONSUMER_OFFSETS, objects[CONSUMER_OFFSETS]) if not _is_pair(key)]
-    if offsets:
-        named = ", ".join(map(repr, offsets[:_MOST_NAMED]))
-        planning.builder.note(f"Not kept of {CONSUMER_OFFSETS}, because a key is one topic and one group: {named}.")
+    for name, keys in others.items():
+        if keys:
+            named = ", ".join(repr(key[:_MOST_SHOWN]) for key in keys[:_MOST_NAMED])
+            more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
+            builder.note(f"Not kept of {name}, because their keys or values have no place in config/rdb: {named}{more}.")
     forbidden = objects[GROUPS].get("forbiddenTable")
     if forbidden:
-        planning.builder.note(f"The forbidden topics of {counted(len(forbidden), 'group')} are not kept: v2 has no place for them.")
+        builder.note(f"The forbidden topics of {counted(len(forbidden), 'group')} are not kept: v2 has no place for them.")

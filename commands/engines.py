@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import Decorated, parse_settings, uris_of_copies
-from rmqstore.errors import RefusedError, UsageError
+from rmqstore.errors import RefusedError
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
@@ -146,8 +146,10 @@ def rebuilder_of(wish: EngineOptions, store: Store, at: StoreAt) -> Rebuilder | 
         if wish.engine == "spark":
             raise RefusedError(f"{store.root} belongs to another user, whose permissions Spark cannot take on.", "Run this as that user.")
         return None
-    if wish.work_directory is not None and _is_inside(wish.work_directory, store):
-        raise UsageError(f"{wish.work_directory} is inside the store.", "Name a directory outside of it: a store holds what brokers wrote.")
+    if wish.work_directory is not None:
+        from rmqstore.pipeline.rebuild.exchange import require_outside
+
+        require_outside(wish.work_directory, store)
     choice = choose(wish, store.message_log.length, REBUILD)
     if choice.engine == "local":
         return None
@@ -156,12 +158,3 @@ def rebuilder_of(wish: EngineOptions, store: Store, at: StoreAt) -> Rebuilder | 
     from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 
     return DistributedRebuild(runner, at, work_directory=wish.work_directory)
-
-
-def _is_inside(directory: str, store: Store) -> bool:
-    """Return whether a directory is in the root of a store, or in one that holds its log."""
-    from rmqstore.pipeline.fetching import is_remote
-
-    place = Path(directory.removeprefix("file://"))
-    places = [store.root, *(file.path.parent for file in store.message_log.files)]
-    return not is_remote(directory.removeprefix("file://")) and any(place.resolve().is_relative_to(one.resolve()) for one in set(places))

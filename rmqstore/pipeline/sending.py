@@ -33,8 +33,13 @@ def upload(directory: Path, names: Sequence[str], out: str) -> None:
     with transferring(out):
         system, base = opened(out)
         for name in names:
-            with (directory / name).open("rb") as source, writing_object(system, f"{base}/{name}") as stream:
-                shutil.copyfileobj(source, stream, _BLOCK)
+            send(directory / name, system, f"{base}/{name}")
+
+
+def send(file: Path, system: FileSystem, path: str) -> None:
+    """Copy a complete file to a path of a file system. Raises OSError."""
+    with file.open("rb") as source, writing_object(system, path) as stream:
+        shutil.copyfileobj(source, stream, _BLOCK)
 
 
 @contextmanager

@@ -214,7 +214,7 @@ def test_by_spark(session: SparkSession, name: str, tmp_path: Path) -> None:
 def test_a_work_directory_in_the_store_is_refused(prefix: str, tmp_path: Path) -> None:
     root = stores.fresh_store("5.3.3-plain", tmp_path)
     before = stores.content(root)
-    for inside in (root, root / "commitlog", root.parent / "elsewhere" / ".." / root.name / "commitlog" / "work"):
+    for inside in (root, root / "commitlog", root.parent / "beside" / ".." / root.name / "commitlog" / "work"):
         run = rmqstore("rebuild-index", root, "--yes", "--engine", "spark", "--work-dir", f"{prefix}{inside}")
         assert run.status == 2 and "is inside the store" in run.err
     run = rmqstore("rebuild-index", root, "--yes", "--engine", "local", "--work-dir", tmp_path / "work")

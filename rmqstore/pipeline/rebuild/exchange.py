@@ -7,24 +7,22 @@ then tasks write on their own disk first, and the command copies what was built 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
+from rmqstore.errors import UsageError
 from rmqstore.pipeline.fetching import is_remote, local_disk, opened, reading
 from rmqstore.pipeline.job import require_shared
-from rmqstore.pipeline.sending import has_directories, transferring, writing_object
+from rmqstore.pipeline.sending import has_directories, send, transferring, writing_object
 from rmqstore.repair.derived.requests import Made
 from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.store.root import Store
 from rmqstore.store.window import descriptor_extents
-
-if TYPE_CHECKING:
-    pass
 
 _BLOCK = 4 << 20
 
@@ -102,8 +100,7 @@ class WorkDirectory:
     @contextmanager
     def below(cls, path_or_uri: str) -> Iterator[WorkDirectory]:
         """Make one, and remove it with all that is in it. Raises NotWrittenError, UsageError."""
-        top = path_or_uri if is_remote(path_or_uri) else Path(path_or_uri).absolute().as_uri()
-        address, question, query = top.partition("?")
+        address, question, query = _uri_of(path_or_uri).partition("?")
         work = cls(f"{address.rstrip('/')}/rmqstore-{uuid.uuid4().hex}{question}{query}")
         with transferring(path_or_uri):
             system, base = opened(work.uri)
@@ -135,8 +132,7 @@ class WorkDirectory:
         name = uuid.uuid4().hex
         with transferring(self.uri):
             system, base = opened(self.uri)
-            with file.open("rb") as source, writing_object(system, f"{base}/{name}") as stream:
-                shutil.copyfileobj(source, stream, _BLOCK)
+            send(file, system, f"{base}/{name}")
         return name
 
     def open(self, address: str) -> AbstractContextManager[BinaryIO]:
@@ -176,6 +172,21 @@ class WorkDirectory:
                     _fill(staging, path, stream, begin, end)
                 made[path] = staging.close(path)
         return made
+
+
+def require_outside(path_or_uri: str, store: Store) -> None:
+    """Raise UsageError for a work directory in the root of a store, or in a directory of its log that is outside of the root."""
+    system, path = opened(_uri_of(path_or_uri))
+    if system.type_name != "local":
+        return
+    place = Path(path).resolve()
+    parts = {store.root, *(file.path.parent for file in store.message_log.files)}
+    if any(place.is_relative_to(part.resolve()) for part in parts):
+        raise UsageError(f"{path_or_uri} is inside the store.", "Name a directory outside of it: a store holds what brokers wrote.")
+
+
+def _uri_of(path_or_uri: str) -> str:
+    return path_or_uri if is_remote(path_or_uri) else Path(path_or_uri).absolute().as_uri()
 
 
 def _copied(staged: StagedFile, stream: BinaryIO) -> tuple[tuple[int, int], ...]:

@@ -59,8 +59,6 @@ _OPTIONS = (
     "-Dio.netty.noUnsafe=false",
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
 )
-_LONGEST_DIRECTORY = 60
-"""Bytes: the path of a socket in it has 43 more, and may have 107."""
 _SET_OUTSIDE = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables by which Java or Spark may do more than is known here, as they may by a file of settings."""
 
@@ -91,13 +89,8 @@ class SparkJava:
         command += [f"-XX:ErrorFile={self._directory}/error", *([f"-Djava.io.tmpdir={self._directory}"] if self._plain else [])]
         command += self._classes.option if self._classes is not None else []
         command += self._settings.get("spark.driver.extraJavaOptions", "").split()
-        settings = [f"{key}={value}" for key, value in {**self._sockets(), **self._settings}.items()]
-        if self._plain:
-            # What SparkSubmit would start, after it had loaded what it needs to read clusters' settings: 0.25 s.
-            command += [*(f"-D{setting}" for setting in settings), "org.apache.spark.api.python.PythonGatewayServer"]
-        else:
-            command += ["org.apache.spark.deploy.SparkSubmit"]
-            command += [word for setting in settings for word in ("--conf", setting)] + ["pyspark-shell"]
+        command += ["org.apache.spark.deploy.SparkSubmit"]
+        command += [word for key, value in self._settings.items() for word in ("--conf", f"{key}={value}")] + ["pyspark-shell"]
         variables = {
             WAITING: str(self._directory / "daemon"),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._directory / "connection"),
@@ -114,12 +107,6 @@ class SparkJava:
                 env=environment(**variables),
                 start_new_session=True,
             )
-
-    def _sockets(self) -> dict[str, str]:
-        """Return the settings of sockets to Python workers. Over TCP, Java waits 40 ms in every task for an unrequested answer."""
-        if not self._plain or len(os.fsencode(self._directory)) > _LONGEST_DIRECTORY:
-            return {}
-        return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(self._directory)}
 
     def _begin_daemon(self) -> subprocess.Popen[bytes]:
         """Start the process that Python workers are forked from. It gets no Ctrl-C either; it ends with its input or Spark's."""

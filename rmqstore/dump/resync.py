@@ -18,7 +18,8 @@ from rmqstore.formats.record import (
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, map_window, read_at
 
-_WINDOW = 16 << 20
+_FIRST_WINDOW, _WINDOW = 512 << 10, 16 << 20
+"""Bytes that are searched at a time, at first few: most records are small, and of a file at a URI all of them are fetched."""
 _FEW = 8 << 10
 # How far back a record is searched: the largest message that brokers accept by default, then larger common settings.
 _NEAR, _FAR = 5 << 20, 64 << 20
@@ -67,7 +68,7 @@ def found_by_kernel(file: MappedFile, position: int) -> int | None:
 
     sigbus.install()
     known_faults = sigbus.faults()
-    length = _WINDOW
+    length = _FIRST_WINDOW
     while (position := _behind_hole(file, position)) < file.length:
         length = min(length, file.length - position)
         with map_window(file, position, length) as window:
@@ -80,7 +81,7 @@ def found_by_kernel(file: MappedFile, position: int) -> int | None:
         if stop == Stop.TRUNCATED:
             return None
         # A record that claims to be longer than the window is checked again with more of the file.
-        length = _WINDOW if found else length * 2
+        length = min(length * 2, _WINDOW) if found else length * 2
         position += int(found)
     return None
 

@@ -6,7 +6,7 @@ record by record, and each message says on which way it was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,7 +24,7 @@ from rmqstore.formats.record import Record
 from rmqstore.query.times import TimeSearch
 from rmqstore.query.wanted import Key, Offset, QueueRange, TimeRange, Value, Wanted
 from rmqstore.reading.entries import QueueEntry, batch_units, units
-from rmqstore.reading.indexchains import entries_of_key
+from rmqstore.reading.indexchains import entries_of_key, uncovered
 from rmqstore.reading.records import record_at
 from rmqstore.reading.rocksdb.indexdatabase import look_up
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
@@ -151,7 +151,7 @@ class Search:
                     yield message
         names = "of 1 topic" if len(topics) == 1 else f"of the {len(topics)} topics that have queues"
         self.report.searched.append(f"the chains of the key in {len(covered)} of {len(files)} index files, {names}")
-        for begin, end in _gaps(covered, self._log.min_offset, self._log.max_offset):
+        for begin, end in uncovered(covered, self._log.min_offset, self._log.max_offset):
             why = f"bytes {begin} to {end} of the log, which the index does not cover"
             yield from self._scan(begin, end, Filters(topic=wanted.topic, key=wanted.key), wanted.accept, why, seen)
 
@@ -177,7 +177,7 @@ class Search:
         self.report.searched.append(
             f"the index in RocksDB, which is of the messages with a unique key in bytes {covered[0]} to {covered[1]} of the log"
         )
-        for begin, end in _gaps([covered], self._log.min_offset, self._log.max_offset):
+        for begin, end in uncovered([covered], self._log.min_offset, self._log.max_offset):
             why = f"bytes {begin} to {end} of the log, which the index does not cover"
             yield from self._scan(begin, end, Filters(topic=wanted.topic, key=wanted.key), wanted.accept, why, seen)
 
@@ -296,13 +296,3 @@ def _is_of(entry: QueueEntry, message: Value, wanted: QueueRange) -> bool:
     """Return whether a record is the one that an entry has to point to; further queues need not have the numbers of their records."""
     begin, end = wanted.offsets_of(message)
     return begin < end and (message["topic"] != wanted.topic or begin == entry.queue_offset)
-
-
-def _gaps(covered: Iterable[tuple[int, int]], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of [begin, end) outside of the given ranges."""
-    for start, stop in sorted(covered):
-        if start > begin:
-            yield begin, min(start, end)
-        begin = max(begin, stop)
-    if begin < end:
-        yield begin, end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rmqstore.formats import index
@@ -104,3 +104,13 @@ def chain_of(file: MappedFile, slots: int, key_hash: int) -> Chain:
             links.append(link)
             below, number = number, link.previous
     return Chain(links, number == 0 and all(link.key_hash % slots == slot for link in links))
+
+
+def uncovered(covered: Iterable[tuple[int, int]], begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of [begin, end) of the log that are outside of the given ranges."""
+    for start, stop in sorted(covered):
+        if start > begin:
+            yield begin, min(start, end)
+        begin = max(begin, stop)
+    if begin < end:
+        yield begin, end

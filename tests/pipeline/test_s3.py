@@ -30,6 +30,8 @@ from rmqstore.pipeline.publish import NotWrittenError
 from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
+from rmqstore.pipeline.tables.messages import TABLE
+from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.reading.progress import silent
 from rmqstore.rebuild import Mode
 from rmqstore.shellwords import quoted
@@ -267,6 +269,23 @@ def test_bytes_and_requests_are_few(words: tuple[str, ...], most_bytes: int, mos
     assert 0 < bucket.traffic.sent <= most_bytes
     assert set(bucket.traffic.requests) == {"GET", "HEAD"}
     assert bucket.traffic.requests.total() <= most_requests
+
+
+def test_messages_of_a_topic_are_found_through_its_queue(bucket: Bucket, tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path / "store", log_file_size=8 << 20)
+    for number in range(280):
+        is_rare = number % 128 == 5
+        time = builder.store_timestamp + 60_000
+        builder.message("Rare" if is_rare else "Common", b"x" * (10 if is_rare else 1 << 17), store_timestamp=time)
+    uri = bucket.put(builder.stop().build(), "derived")
+    at = StoreAt.of(uri, None, builder.settings)
+    wanted = Selection(("position", "body"), {"topic": Condition(among=frozenset({"Rare"}))}, derived=True)
+    bucket.traffic.sent = 0
+
+    rows = [row for part in TABLE.parts(at, wanted) for batch in TABLE.read(part, wanted, silent) for row in batch.to_pylist()]
+
+    assert [row["body"] for row in rows] == [b"x" * 10] * 3
+    assert 0 < bucket.traffic.sent <= 12 << 20
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,22 @@ def test_only_the_files_of_wanted_queues_are_read(spark: SparkSession, many_file
     assert 0 < some * 7 < sum(read_bytes(metrics).values())
 
 
+def test_messages_are_found_through_queues_and_index(spark: SparkSession, tmp_path: Path) -> None:
+    builder, metrics = StoreBuilder(tmp_path / "store", log_file_size=1 << 20, queue_file_size=200), tmp_path / "metrics"
+    for number in range(60):
+        is_rare = number % 25 == 3
+        time = builder.store_timestamp + 60_000
+        builder.message("Rare" if is_rare else "Common", b"x" * (0 if is_rare else 400_000), keys=f"key-{number}", store_timestamp=time)
+    at = StoreAt.of(builder.stop().build(), None, builder.settings)
+
+    for where, count in (("topic = 'Rare'", 3), ("topic = 'Rare' and queue_offset = 1", 1), ("topic = 'Common' and keys = 'key-31'", 1)):
+        found = rows(load(spark, at, where=where, access="derived", columns="queue_offset,keys", metrics=str(metrics)))
+        some = sum(read_bytes(metrics).values())
+        assert found == rows(load(spark, at, where=where, columns="queue_offset,keys", metrics=str(metrics)))
+        assert len(found) == count
+        assert 0 < some * 4 < sum(read_bytes(metrics).values())
+
+
 WHERE = (
     "queue_id <> 2",
     "queue_id = 1 or topic = 'Topic0'",
@@ -314,12 +330,14 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
             {"colums": "topic"},
             "store",
             "There is no option 'colums'. -> "
-            "Options are table, columns, broker_conf, settings, part_bytes, metrics, where, pushdown, startingOffsets, "
+            "Options are table, columns, broker_conf, settings, part_bytes, metrics, where, pushdown, access, startingOffsets, "
             "maxOffsetsPerTrigger and set.KEY.",
         ),
         ({"settings": "[]"}, "store", "The option settings is no JSON object of texts."),
         ({"set.maxIndexNum": "many"}, "store", "--set maxIndexNum=many: "),
         ({"pushdown": "perhaps"}, "store", "The option pushdown is 'perhaps'. -> Give true or false."),
+        ({"access": "index"}, "store", "The option access is 'index'. -> Give log or derived."),
+        ({"access": "derived", "table": "topics"}, "store", "The option access does not go with the table topics. -> It is for messages."),
         ({"part_bytes": "0"}, "store", "The option part_bytes is '0'. -> Give a number of bytes"),
         ({}, "nowhere", "nowhere: no such directory. -> "),
     ],
@@ -469,7 +487,7 @@ def test_conditions_are_a_part_of_the_frame(where: str, same: str, spark: SparkS
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("keys = 'a'", "no conditions on keys"),
+        ("tags = 'a'", "no conditions on tags"),
         ("topic = 5", "5 is no text"),
         ("size = 'a'", "'a' is no number"),
         ("topic > 'a'", "no order"),

@@ -9,7 +9,8 @@ row has its own in the column `store`.
 Options: `table` (default: messages), `columns` (names separated by commas; default: all), `broker_conf` (path), `settings` (a JSON object
 of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (about how much a task reads), `metrics` (a file that gets a JSON line
 for each part that was read, for measurements on one machine), `where` (conditions that are applied here, before files are read, and are a
-part of the frame), `pushdown` (true: so are the filters of the query).
+part of the frame), `pushdown` (true: so are the filters of the query), `access` (derived: messages of a topic or with a key are found
+through consume queues and index).
 A schema given to the reader selects columns, too. Times are timestamps, or milliseconds since 1970 where the schema has bigint.
 
 With `pushdown` a frame can be used for one query that names it once. Spark (4.1 to 4.3) keeps the reader's state after filters were
@@ -57,6 +58,7 @@ _OPTIONS = (
     "metrics",
     "where",
     "pushdown",
+    "access",
     "startingoffsets",
     "maxoffsetspertrigger",
 )
@@ -64,6 +66,8 @@ _SHOWN = {"startingoffsets": "startingOffsets", "maxoffsetspertrigger": "maxOffs
 _REGISTERED = "DATA_SOURCE_ALREADY_EXISTS"
 _WILDCARDS = re.compile(r"[*?\[]")
 _SETTING = "set."
+_LOG, _DERIVED = "log", "derived"
+"""Ways to messages."""
 # Spark lowercases the names of options, so that a setting without default keeps its spelling in `settings` alone.
 _KEYS = {key.lower(): key for key in DEFAULTS}
 
@@ -109,7 +113,7 @@ class RocketmqSource(DataSource):
             where = self.options.get("where")
             given = {} if where is None else conditions(where, table)
             columns = Columns.of(table, schema)
-            return kind(table, self._stores(), columns, largest, self.options.get("metrics"), given)
+            return kind(table, self._stores(), columns, largest, self.options.get("metrics"), given, self._is_derived(table))
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -140,6 +144,14 @@ class RocketmqSource(DataSource):
         if value not in ("true", "false"):
             raise UsageError(f"The option {name} is {value!r}.", "Give true or false.")
         return value == "true"
+
+    def _is_derived(self, table: Table) -> bool:
+        value = self.options.get("access", _LOG)
+        if value not in (_LOG, _DERIVED):
+            raise UsageError(f"The option access is {value!r}.", f"Give {_LOG} or {_DERIVED}.")
+        if value == _DERIVED and table.name != "messages":
+            raise UsageError(f"The option access does not go with the table {table.name}.", "It is for messages.")
+        return value == _DERIVED
 
     def _table(self) -> Table:
         return find_table(self.options.get("table", "messages"))
@@ -216,6 +228,7 @@ class RocketmqReader(DataSourceReader):
         largest: int,
         metrics: str | None,
         given: Mapping[str, Condition],
+        derived: bool = False,
     ) -> None:
         self._name = table.name
         self._stores = stores
@@ -225,6 +238,7 @@ class RocketmqReader(DataSourceReader):
         self._largest = largest
         self._metrics = metrics
         self._conditions = dict(given)
+        self._derived = derived
 
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each part of the table of each store."""
@@ -262,7 +276,7 @@ class RocketmqReader(DataSourceReader):
     @property
     def selection(self) -> Selection:
         """Return what is read, pushed-down filters included."""
-        return Selection(self._read, self._conditions)
+        return Selection(self._read, self._conditions, self._derived)
 
 
 class FilteringReader(RocketmqReader):

@@ -9,12 +9,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.logparts import LogPiece, PieceReader
+from rmqstore.pipeline.tables.access import derived_ranges
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
+from rmqstore.pipeline.tables.ranges import RangesPart, RangesReader, parts_of_ranges
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
 from rmqstore.reading.progress import Advance
@@ -51,6 +54,9 @@ COLUMNS = (
 
 _NUMBERS = ("position", "physical_offset", "queue_offset", "store_timestamp", "born_timestamp", "queue_id", "size", "body_length")
 """Columns of the scan that rows are chosen by before their columns are made."""
+_TEXTS = ("unique_key", "keys")
+_TOPIC = "topic"
+_OF_QUEUE = (_TOPIC, "queue_id")
 
 
 class Messages:
@@ -59,36 +65,57 @@ class Messages:
     name = "messages"
     summary = "Every record of the commit log."
     columns: tuple[Column, ...] = COLUMNS
-    selectable: tuple[str, ...] = (*_NUMBERS, "topic")
+    selectable: tuple[str, ...] = (*_NUMBERS, "topic", *_TEXTS)
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """Return pieces of the log's files, without what is outside of selected offsets and times."""
-        return wanted_pieces(at, selection, largest=largest)
+        """Return pieces of the log's files, without what is outside of selected offsets and times; with `derived` ranges of them."""
+        pieces = wanted_pieces(at, selection, largest=largest)
+        ranges = derived_ranges(at, selection) if selection.derived else None
+        return pieces if ranges is None else parts_of_ranges(pieces, ranges, largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Yield rows of one piece."""
-        assert isinstance(part, LogPiece)
-        reader = PieceReader(part, Check.BODY_CRC if selection.wants("faults") else Check(0))
-        makers = BatchColumns(reader.scanner, reader.store.config.known_delay_levels, schema(self, selection.columns))
-        for batch in reader.batches(advance):
+        """Yield rows of one piece, or of ranges."""
+        checks = Check.BODY_CRC if selection.wants("faults") else Check(0)
+        texts = [name for name in _TEXTS if name in selection.conditions]
+        if isinstance(part, RangesPart):
+            in_ranges = RangesReader(part, checks)
+            reader: PieceReader | RangesReader = in_ranges
+            batches = in_ranges.batches(advance, lambda batch: int(_mask(batch, in_ranges, selection, _OF_QUEUE).sum()))
+        else:
+            assert isinstance(part, LogPiece)
+            in_piece = PieceReader(part, checks)
+            reader, batches = in_piece, in_piece.batches(advance)
+        columns = tuple(dict.fromkeys((*selection.columns, *texts)))
+        makers = BatchColumns(reader.scanner, reader.store.config.known_delay_levels, schema(self, columns))
+        for batch in batches:
             rows = wanted_rows(batch, reader, selection)
             if len(rows):
-                yield makers.make(batch, rows)
+                made = makers.make(batch, rows)
+                for name in texts:
+                    made = made.filter(pc.is_in(made[name], pa.array(selection.conditions[name].among or (), pa.string())))
+                if made.num_rows:
+                    yield made.select(selection.columns)
 
 
-def wanted_rows(batch: Batch, reader: PieceReader, selection: Selection) -> NDArray[np.void]:
-    """Return the records of a batch that meet the conditions."""
+def wanted_rows(batch: Batch, reader: PieceReader | RangesReader, selection: Selection) -> NDArray[np.void]:
+    """Return the records of a batch that meet the conditions on numbers and topic."""
+    records = batch.records
+    mask = _mask(batch, reader, selection, (*_NUMBERS, _TOPIC))
+    return records if mask.all() else records.take(np.flatnonzero(mask))
+
+
+def _mask(batch: Batch, reader: PieceReader | RangesReader, selection: Selection, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which records meet the conditions on these columns."""
     records = batch.records
     mask = np.ones(len(records), np.bool_)
-    for name in _NUMBERS:
+    for name in names:
         condition = selection.conditions.get(name)
-        if condition is not None:
+        if condition is not None and name == _TOPIC:
+            numbers, codes = np.unique(records["topic"], return_inverse=True)
+            mask &= np.array([condition.met_by(reader.scanner.topic(int(number))) for number in numbers], np.bool_)[codes]
+        elif condition is not None:
             mask &= condition.mask(records[name])
-    topics = selection.conditions.get("topic")
-    if topics is not None:
-        numbers, codes = np.unique(records["topic"], return_inverse=True)
-        mask &= np.array([topics.met_by(reader.scanner.topic(int(number))) for number in numbers], np.bool_)[codes]
-    return records if mask.all() else records.take(np.flatnonzero(mask))
+    return mask
 
 
 TABLE = Messages()

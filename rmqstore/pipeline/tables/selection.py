@@ -61,10 +61,14 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Columns by name, in the selected order, and conditions that a row must all meet, by column; those need not be selected columns."""
+    """Columns by name, in the selected order, and conditions that a row must all meet, by column; those need not be selected columns.
+
+    `derived`: messages are found by what brokers derive from the log where that answers.
+    """
 
     columns: tuple[str, ...]
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+    derived: bool = False
 
     def meets(self, column: str, value: Any) -> bool:
         """Return whether rows with this value in a column can be selected."""

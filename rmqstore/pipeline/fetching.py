@@ -35,6 +35,7 @@ _RANGE = 256 << 10
 """Bytes of a block that is fetched."""
 _MOST_AT_ONCE = 32
 """Blocks of one request."""
+_FOR_HADOOP = "HDFS needs libhdfs (HADOOP_HOME or ARROW_LIBHDFS_DIR), Java (JAVA_HOME) and Hadoop's classes (CLASSPATH); see docs/spark.md."
 _SMALL = 256 << 10
 """Bytes of a file up to which it is fetched whole."""
 _LEDGER, _WHEEL = "dledger-", "timerwheel"
@@ -173,9 +174,8 @@ def reading(uri: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, ImportError) as error:
-        raise UnreadableError(
-            f"{uri} could not be read: {cause_of(error)}.", "Check the URI, the credentials and the free space here."
-        ) from error
+        hint = _FOR_HADOOP if "Unable to load lib" in str(error) else "Check the URI, the credentials and the free space here."
+        raise UnreadableError(f"{uri} could not be read: {cause_of(error)}.", hint) from error
 
 
 def opened(uri: str) -> tuple[FileSystem, str]:

@@ -138,3 +138,15 @@ def test_paths_are_no_uris() -> None:
     assert is_remote("s3://bucket/store")
     assert not is_remote("/data/s3://store")
     assert not is_remote("store")
+
+
+def test_what_hdfs_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(uri: str) -> None:
+        raise OSError("Unable to load libhdfs")
+
+    monkeypatch.setattr(fetching, "opened", refuse)
+    done = rmqstore("info", "hdfs://host:9000/store")
+
+    assert done.status == 4
+    assert "could not be read: Unable to load libhdfs." in done.err
+    assert "HADOOP_HOME" in done.err

@@ -29,8 +29,9 @@ from pyspark.sql.datasource import (
 
 import rmqstore.spark
 from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.pipeline import verify
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark import source, sql
 from rmqstore.pipeline.spark.columns import Columns
 from rmqstore.pipeline.spark.failures import SourceError
 from rmqstore.pipeline.spark.find_java import find_java
@@ -526,3 +527,43 @@ except Exception as error:
     at = StoreAt.of(root)
     expected = [f"rows {len(rows_of('messages', at))}", f"units {len(rows_of('consumequeue', at))}", "refused True"]
     assert done.stdout.splitlines() == expected, done.stderr
+
+
+FINDINGS_OF = ("5.3.3-plain-crash", "broker-5.5.1-crash")
+
+
+def test_findings_of_large_stores_come_from_all_executors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    roots = [str(sample_store(name)) for name in FINDINGS_OF]
+    in_tasks = rmqstore.spark.findings(spark, *roots)
+
+    monkeypatch.setattr(verify, "LARGE_STORE", sum(path.stat().st_size for path in (Path(roots[0]) / "commitlog").iterdir()) - 1)
+    mixed = rmqstore.spark.findings(spark, *roots)
+    monkeypatch.setattr(verify, "LARGE_STORE", -1)
+    in_pieces = rmqstore.spark.findings(spark, *roots)
+
+    expected = [{"store": root, **row} for root in roots for row in rows_of("findings", StoreAt.of(root))]
+    assert len({row["store"] for row in expected}) == len(roots)
+    for frame in (in_tasks, mixed, in_pieces):
+        assert frame.columns == ["store", *(column.name for column in find_table("findings").columns)]
+        assert sorted(rows(frame), key=repr) == sorted(expected, key=repr)
+    assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
+
+
+def test_a_statement_on_findings_of_a_large_store(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = StoreAt.of(str(sample_store(FINDINGS_OF[0])))
+    text = "select * from findings f where severity <> 'error' order by code, message"
+    expected = list(sql.query(spark, at, text).rows)
+
+    monkeypatch.setattr(verify, "LARGE_STORE", -1)
+
+    assert list(sql.query(spark, at, text).rows) == expected != []
+
+
+def test_findings_of_a_store_without_any(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    root = StoreBuilder(tmp_path / "store").stop().build()
+    monkeypatch.setattr(verify, "LARGE_STORE", -1)
+    found = rows_of("findings", StoreAt.of(root))
+
+    assert len(rows(rmqstore.spark.findings(spark, str(root)))) == len(found)
+    with pytest.raises(UsageError, match="No store was named"):
+        rmqstore.spark.findings(spark)

@@ -157,25 +157,11 @@ class RocketmqSource(DataSource):
         return find_table(self.options.get("table", "messages"))
 
     def _paths(self) -> list[str]:
-        """Return the paths of the stores, those with wildcards in alphabetical order."""
         given = self.options.get("path")
         named = json.loads(self.options.get("paths", "[]")) if given is None else [given]
         if not named:
             raise UsageError("No store was named.", 'Give its path: .load("/path/to/store").')
-        found: list[str] = []
-        for path in (one.removeprefix("file:") for one in named):
-            if is_remote(path):
-                found += matching(path)
-                continue
-            if not _WILDCARDS.search(path) or Path(path).exists():
-                found.append(path)
-                continue
-            anchor = Path(path).anchor
-            directories = sorted(str(one) for one in Path(anchor).glob(path.removeprefix(anchor)) if one.is_dir())
-            if not directories:
-                raise UsageError(f"No directory matches {path}.", "Give the paths of stores.")
-            found += directories
-        return found
+        return paths_of(named)
 
     def _stores(self) -> list[StoreAt]:
         conf = self.options.get("broker_conf")
@@ -209,6 +195,24 @@ class RocketmqSource(DataSource):
                 f"There is no option {unknown[0]!r}.",
                 f"Options are {', '.join(_SHOWN.get(name, name) for name in _OPTIONS[2:])} and {_SETTING}KEY.",
             )
+
+
+def paths_of(given: Iterable[str]) -> list[str]:
+    """Return the paths and URIs of stores, those with wildcards in alphabetical order. Raises UsageError if none matches."""
+    found: list[str] = []
+    for path in (one.removeprefix("file:") for one in given):
+        if is_remote(path):
+            found += matching(path)
+            continue
+        if not _WILDCARDS.search(path) or Path(path).exists():
+            found.append(path)
+            continue
+        anchor = Path(path).anchor
+        directories = sorted(str(one) for one in Path(anchor).glob(path.removeprefix(anchor)) if one.is_dir())
+        if not directories:
+            raise UsageError(f"No directory matches {path}.", "Give the paths of stores.")
+        found += directories
+    return found
 
 
 def _number(text: str, option: str) -> int:

@@ -29,11 +29,13 @@ from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthInterv
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
-from rmqstore.pipeline.spark.columns import columns_ddl
+from rmqstore.pipeline.spark.columns import STORE, columns_ddl
 from rmqstore.pipeline.spark.failures import OF_JAVA, SourceError, java_ended, recognized
+from rmqstore.pipeline.spark.findings import is_large, verified
 from rmqstore.pipeline.spark.plans import Need, gathers, needs, optimized, require_reading
 from rmqstore.pipeline.spark.progress import task_progress
 from rmqstore.pipeline.sqlresult import Result, readable, unique
+from rmqstore.pipeline.tables.findings import TABLE as FINDINGS
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
 from rmqstore.pipeline.tables.table import LARGEST_PART, schema
 from rmqstore.reading.progress import Advance, silent
@@ -110,12 +112,14 @@ def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
         return shaped
     shaped_plan = optimized(session, plan.logicalPlan() if kind == _EXPLAIN else plan)
     needed, largest = needs(shaped_plan), LARGEST_PART if gathers(shaped_plan) else STREAMED_PART
+    found = verified(session, at).drop(STORE.name) if FINDINGS.name in named and kind != _EXPLAIN and is_large(at) else None
     for name in named:
-        _table(session, at, name, needed.get(name, Need()), largest).createOrReplaceTempView(name)
+        table = found if found is not None and name == FINDINGS.name else _table(session, at, name, needed.get(name, Need()), largest)
+        table.createOrReplaceTempView(name)
     frame = session.sql(text)
     if frame.columns != shaped.columns:
         # An asterisk whose columns are not needed, because the result has no rows.
-        for name in named:
+        for name in (name for name in named if found is None or name != FINDINGS.name):
             _table(session, at, name, Need(schema(find_table(name)).names), largest).createOrReplaceTempView(name)
         frame = session.sql(text)
     return frame

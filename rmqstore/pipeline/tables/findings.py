@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,13 +50,16 @@ class Findings:
         assert isinstance(part, StorePart)
         from rmqstore.doctor.foresight import foresee
         from rmqstore.scan.compilation import compile_kernels
-        from rmqstore.verify.advice import spelled_out
         from rmqstore.verify.engine import Verification
 
-        store = part.store.open()
         compile_kernels(quiet=True)
-        found = Verification(store, foresight=foresee).run(advance)
-        rows = (_row(spelled_out(finding, part.store.path, part.store.options)) for finding in found)
+        yield from self.batches(Verification(part.store.open(), foresight=foresee).run(advance), part.store, selection)
+
+    def batches(self, found: Iterable[Finding], at: StoreAt, selection: Selection) -> Iterator[pa.RecordBatch]:
+        """Yield those of the findings of a store that meet the conditions."""
+        from rmqstore.verify.advice import spelled_out
+
+        rows = (_row(spelled_out(finding, at.path, at.options)) for finding in found)
         yield from batches_of_rows(rows, selection, schema(self, selection.columns), _BATCH_ROWS)
 
 

@@ -1,0 +1,77 @@
+"""The findings of stores as a frame, of large stores found by all executors.
+
+The data source reads the findings of a store in one task: what one part of a store has is compared with what the others have. A job
+with the session of the user verifies a large store in pieces, as `rmqstore verify --master` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from rmqstore.errors import UsageError
+from rmqstore.pipeline import verify
+from rmqstore.pipeline.job import StoreAt
+from rmqstore.pipeline.remote import log_size
+from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.columns import STORE, Columns, columns_ddl
+from rmqstore.pipeline.spark.preflight import preflight
+from rmqstore.pipeline.spark.runner import SparkRunner
+from rmqstore.pipeline.tables.findings import TABLE
+from rmqstore.pipeline.tables.table import everything
+from rmqstore.reading.progress import silent
+from rmqstore.verify.context import Options
+from rmqstore.verify.engine import Verification
+
+_NAMES = (STORE.name, *(column.name for column in TABLE.columns))
+_COLUMNS = Columns(_NAMES, frozenset())
+_OF_JOBS = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+"""What jobs set for the thread of the user."""
+
+
+def findings(session: SparkSession, *stores: str, settings: Mapping[str, str] | None = None) -> DataFrame:
+    """Return the findings of stores, given by paths or URIs, also with wildcards: column `store`, then those of the table `findings`.
+
+    Stores with more than 4 GiB of log are verified here, in pieces of 256 MiB on all executors; their findings are in the memory of
+    this process until the frame has them. Smaller ones are verified when the frame is used, each by one task. `settings` as in
+    broker.conf. Raises UsageError, NotAStoreError, UnreadableError, StoreChangedError, RefusedError.
+    """
+    paths = source.paths_of(stores)
+    if not paths:
+        raise UsageError("No store was named.", 'Give its path: findings(spark, "/path/to/store").')
+    source.register(session)
+    places = [StoreAt.of(path, settings=settings) for path in paths]
+    large = [at for at in places if is_large(at)]
+    frames = [verified(session, at) for at in large]
+    small = [at.path for at in places if at not in large]
+    if small:
+        reader = session.read.format(source.FORMAT).options(table=TABLE.name, settings=json.dumps(dict(settings or {})))
+        frames.append(reader.schema(columns_ddl(TABLE, _NAMES)).load(small))
+    return reduce(DataFrame.unionByName, frames)
+
+
+def is_large(at: StoreAt) -> bool:
+    """Return whether a store is worth a job of its own."""
+    return log_size(at) > verify.LARGE_STORE
+
+
+def verified(session: SparkSession, at: StoreAt) -> DataFrame:
+    """Return the findings of one store, whose log the executors read. Raises what reading a store raises."""
+    from rmqstore.doctor.foresight import foresee
+
+    context, options = session.sparkContext, Options()
+    try:
+        preflight(context)
+        passes = verify.passes_of(SparkRunner(context), at, options)
+        found = Verification(at.open(), options, passes, foresee, patience=verify.PATIENCE).run(silent)
+        batches = [_COLUMNS.made(batch, at.path) for batch in TABLE.batches(found, at, everything(TABLE))]
+    finally:
+        for name in _OF_JOBS:
+            context.setLocalProperty(name, None)  # type: ignore[arg-type]  # removes it
+    if not batches:
+        return session.createDataFrame([], columns_ddl(TABLE, _NAMES))
+    return session.createDataFrame(pa.Table.from_batches(batches))

@@ -45,22 +45,17 @@ def command(
     messages that wait for their time.
 
     The verdict comes first. It names what was not compared. The exit status is that of the logs: 0 if no difference was found – they are
-    the same, or one continues the other –, 1 if they differ. Nothing is written. A store may be a URI (s3, gs, hdfs): a copy of it is
-    compared and removed.
+    the same, or one continues the other –, 1 if they differ. Nothing is written. A store may be a URI (s3, gs, hdfs), of which
+    ranges are fetched.
     """
-    from contextlib import ExitStack
-
     from rmqstore.diff.copies import Copy
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import at_hand
 
     if len(stores) == 1:
         raise click.UsageError("Missing argument 'OTHER...'.")
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
-    with ExitStack() as fetched:
-        here = [fetched.enter_context(at_hand(at)) for at in places]
-        copies = [Copy.of(store, at.open()) for store, at in zip(stores, here, strict=True)]
-        agree = [_compared(view, wish, deep, (here[0], at), (copies[0], other)) for at, other in zip(here[1:], copies[1:], strict=True)]
+    copies = [Copy.of(store, at.open()) for store, at in zip(stores, places, strict=True)]
+    agree = [_compared(view, wish, deep, (places[0], at), (copies[0], other)) for at, other in zip(places[1:], copies[1:], strict=True)]
     context.exit(0 if all(agree) else _DIFFERENT)
 
 

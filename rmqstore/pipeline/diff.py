@@ -17,11 +17,15 @@ from rmqstore.store.root import Store
 
 @dataclass(frozen=True, slots=True)
 class PairsJob(MapOnly):
-    """The comparison of files of two logs, pair by pair, and the bytes before each record in them; no task lists a directory."""
+    """The comparison of files of two logs, pair by pair, and the bytes before each record in them; no task lists a directory.
+
+    `names`: of the files of each pair, below the roots of their stores.
+    """
 
     pairs: tuple[Pair, ...]
+    names: tuple[tuple[str, str], ...]
     headers: tuple[tuple[int, int], ...]
-    stores: tuple[StoreAt, ...]
+    stores: tuple[StoreAt, StoreAt]
 
     @property
     def title(self) -> str:
@@ -37,15 +41,19 @@ class PairsJob(MapOnly):
         """Yield one packet: the result, pickled. Raises UnreadableError, StoreChangedError, RefusedError."""
         for at in self.stores:
             at.require()
-        yield Packet(part.name, 0, pickle.dumps(compare_files(self.pairs[part.number], self.headers[part.number], advance)))
+        first, second, begin, end = self.pairs[part.number]
+        (here, name), (there, other_name) = zip(self.stores, self.names[part.number], strict=True)
+        pair = here.file_here(first, name), there.file_here(second, other_name), begin, end
+        yield Packet(part.name, 0, pickle.dumps(compare_files(pair, self.headers[part.number], advance)))
 
 
-def passes_of(runner: Runner, stores: Sequence[StoreAt], one: Store, other: Store) -> Passes:
+def passes_of(runner: Runner, stores: tuple[StoreAt, StoreAt], one: Store, other: Store) -> Passes:
     """Return the comparison of pairs of files of two stores, run by a runner; `stores` as other processes open them."""
-    marked = tuple(at.marked() for at in stores)
+    marked = stores[0].marked(), stores[1].marked()
 
     def passes(pairs: Sequence[Pair], advance: Advance) -> Iterable[LogDifference]:
-        job = PairsJob(tuple(pairs), tuple(headers_of(one, other, pair) for pair in pairs), marked)
+        names = tuple((one.relative(first.path), other.relative(second.path)) for first, second, _, _ in pairs)
+        job = PairsJob(tuple(pairs), names, tuple(headers_of(one, other, pair) for pair in pairs), marked)
         return [pickle.loads(data) for _, data in runner.run(job, advance)]
 
     return passes

@@ -18,6 +18,7 @@ from moto.moto_server import threaded_moto_server
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+from rmqstore.diff import logs
 from rmqstore.doctor.checks import space
 from rmqstore.errors import UnreadableError
 from rmqstore.pipeline import fetching, remote, verify
@@ -269,6 +270,26 @@ def test_bytes_and_requests_are_few(words: tuple[str, ...], most_bytes: int, mos
     assert 0 < bucket.traffic.sent <= most_bytes
     assert set(bucket.traffic.requests) == {"GET", "HEAD"}
     assert bucket.traffic.requests.total() <= most_requests
+
+
+def test_a_store_is_compared_with_its_copy_by_range(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = StoreBuilder(tmp_path / "store", log_file_size=8 << 20)
+    for number in range(35):
+        builder.message("TopicA", bytes([number]) * (1 << 20))
+    root = builder.build()
+    uri = bucket.put(root, "copy")
+    monkeypatch.setattr(logs, "SMALL", 1 << 20)
+    found = []
+    for words, most in (((), 12 << 20), (("--deep",), 41 << 20), (("--deep", "--engine", "spark"), 60 << 20)):
+        bucket.traffic.sent = 0
+        done = rmqstore("diff", root, uri, *words, *MORE, "--format", "json")
+        assert done.status == 0, done.err
+        found.append(done.objects[0])
+        assert 0 < bucket.traffic.sent <= most
+
+    assert [one["relation"] for one in found] == ["same"] * 3
+    assert found[1] == found[2]
+    assert found[0]["compared_bytes"] < 6 << 20 < 35 << 20 < found[1]["compared_bytes"]
 
 
 def test_messages_of_a_topic_are_found_through_its_queue(bucket: Bucket, tmp_path: Path) -> None:

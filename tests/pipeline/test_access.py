@@ -104,6 +104,12 @@ def _without_queue(root: Path) -> None:
     shutil.rmtree(root / QUEUES)
 
 
+def _with_queues_that_end_early(root: Path) -> None:
+    for queue in (root / "consumequeue").glob("*/*"):
+        for path in sorted(queue.iterdir())[2:]:
+            path.write_bytes(bytes(path.stat().st_size))
+
+
 def _without_checkpoint(root: Path) -> None:
     (root / "checkpoint").unlink()
 
@@ -130,6 +136,7 @@ def _with_damaged_index_header(root: Path) -> None:
         _without_middle_file,
         _with_hole,
         _without_queue,
+        _with_queues_that_end_early,
         _without_checkpoint,
         _without_index,
         _without_an_index_file,

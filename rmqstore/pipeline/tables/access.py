@@ -15,10 +15,13 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.formats import batchconsumequeue, checkpoint, consumequeue, dledger
 from rmqstore.formats.indexentry import KEY_SEPARATOR
 from rmqstore.formats.multidispatch import is_lmq
+from rmqstore.formats.record import Record
+from rmqstore.formats.sysflag import TransactionType, transaction_type
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.tables.fileparts import row_type, units
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.query.times import TimeSearch
+from rmqstore.reading.entries import unit_at
 from rmqstore.reading.indexchains import entries_of_key, uncovered
 from rmqstore.reading.progress import silent
 from rmqstore.reading.records import record_at
@@ -39,7 +42,6 @@ _MARGIN = 3000
 _UNIT, _BATCH_UNIT = row_type(consumequeue.UNIT), row_type(batchconsumequeue.UNIT)
 
 Ranges = NDArray[np.void]
-_Queue = tuple[int, MappedFileQueue, np.dtype[np.void]]
 
 
 def derived_ranges(at: StoreAt, selection: Selection) -> Ranges | None:
@@ -91,8 +93,11 @@ def _by_queues(store: Store, topics: Sequence[str], selection: Selection) -> lis
         return None
     ids = selection.conditions.get(_QUEUE_ID, Condition())
     found = [_range(_dispatched_until(store) - _lead(store), store.message_log.max_offset)]
+    batch_queues = list(store.batch_queue_directories())
     for topic in topics:
-        queues = [queue for queue in _queues(store, topic) if ids.met_by(queue[0])]
+        listed = [(queue.queue_id, queue.files, _UNIT) for queue in store.queue_directories(topic)]
+        listed += [(queue.queue_id, queue.files, _BATCH_UNIT) for queue in batch_queues if queue.topic == topic]
+        queues = [queue for queue in listed if ids.met_by(queue[0])]
         if not queues or not {queue_id for queue_id, _, _ in queues}.issuperset(ids.among or ()):
             return None
         for _, files, kind in queues:
@@ -101,14 +106,6 @@ def _by_queues(store: Store, topics: Sequence[str], selection: Selection) -> lis
                 return None
             found.append(joined(of_queue))
     return found
-
-
-def _queues(store: Store, topic: str) -> Iterator[_Queue]:
-    for queue in store.queue_directories(topic):
-        yield queue.queue_id, queue.files, _UNIT
-    for queue in store.batch_queue_directories():
-        if queue.topic == topic:
-            yield queue.queue_id, queue.files, _BATCH_UNIT
 
 
 def _of_queue(store: Store, files: MappedFileQueue, kind: np.dtype[np.void], selection: Selection) -> Iterator[Ranges]:
@@ -165,17 +162,32 @@ def _ranges(begins: NDArray[np.int64], ends: NDArray[np.int64], entries: int) ->
 
 
 def _dispatched_until(store: Store) -> int:
-    """Return where the log begins that a broker dispatches after a crash, by the times of the checkpoint; the begin of the log without one.
+    """Return where the log begins that a broker dispatches after a crash, by the times of the checkpoint.
 
-    Brokers write the queues to the disk before the checkpoint.
+    Brokers write the queues to the disk before the checkpoint. That is the begin of the log without one, or if the last message before that
+    place has no entry.
     """
-    search = TimeSearch(store.message_log)
+    log = store.message_log
+    search = TimeSearch(log)
     try:
         times = checkpoint.parse_checkpoint(read_whole(store.checkpoint_path, checkpoint.FILE_SIZE))
     except RmqstoreError:
-        return store.message_log.min_offset
+        return log.min_offset
     place = search.begin_of(min(times["physic_msg_timestamp"], times["logics_msg_timestamp"]) - _MARGIN)
-    return place if search.is_ordered() else store.message_log.min_offset
+    last = record_at(log, place)
+    return place if search.is_ordered() and (last is None or _is_listed(store, last)) else log.min_offset
+
+
+def _is_listed(store: Store, record: Record) -> bool:
+    """Return whether a message has its entry, as far as it has to have one in a consume queue."""
+    if transaction_type(record.sys_flag) in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+        return True
+    key = record.topic, record.queue_id
+    if any((queue.topic, queue.queue_id) == key for queue in store.batch_queue_directories()):
+        return True
+    queue = next((queue for queue in store.queue_directories(record.topic) if queue.queue_id == record.queue_id), None)
+    unit = None if queue is None else unit_at(queue.files, record.queue_offset)
+    return unit is not None and unit.physical_offset == record.physical_offset
 
 
 # Index

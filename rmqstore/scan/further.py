@@ -61,7 +61,7 @@ class FurtherQueues:
                 len(self._out),
             )
             if reason == Reading.UNKNOWN_QUEUE:
-                self._registry.learn(self._unknown(batch), queue_id)
+                self._registry.number(self._unknown(batch), queue_id)
             elif reason == Reading.UNUSUAL:
                 unusual.append(int(rows[at]))
                 at += 1

@@ -85,10 +85,6 @@ class QueueRegistry:
             self._queues += self._queue_names[len(self._queues) : self.queue_count].tolist()
         return self._queues
 
-    def learn(self, topic: bytes, queue_id: int) -> None:
-        """Enter the name that compiled code did not enter."""
-        self.number(topic, queue_id)
-
     def number(self, topic: bytes, queue_id: int) -> int:
         """Return the dense number of a queue, a new one if it was not seen before."""
         known = self._numbers.get((topic, queue_id))

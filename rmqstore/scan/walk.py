@@ -262,7 +262,7 @@ class LogScanner:
         state = self._names.state
         start = int(state[registry.TOPIC_START])
         topic = array[start : start + int(state[registry.TOPIC_LENGTH])].tobytes()
-        self._names.learn(topic, _int32(array, position + self._lead + QUEUE_ID))
+        self._names.number(topic, _int32(array, position + self._lead + QUEUE_ID))
 
     def last_nonzero(self, file: MappedFile, offset: int) -> int | None:
         """Return the physical offset after the last byte at or after `offset` that is not zero, None for zeros only."""

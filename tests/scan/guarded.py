@@ -86,7 +86,7 @@ def through(base: int, data: bytes, file_end: int, lead: int) -> None:
             return
         start, queue_id = int(names.state[TOPIC_START]), at + lead + QUEUE_ID
         topic = data[start : start + int(names.state[TOPIC_LENGTH])]
-        names.learn(topic, int.from_bytes(data[queue_id : queue_id + 4], "big", signed=True))
+        names.number(topic, int.from_bytes(data[queue_id : queue_id + 4], "big", signed=True))
 
 
 def further(memory: Guarded) -> None:

@@ -76,4 +76,4 @@ def walked(
             return Walked(records[:count], keys[:key_count], position, Stop(stop), names)
         start, queue_id = int(names.state[TOPIC_START]), position + QUEUE_ID
         topic = data[start : start + int(names.state[TOPIC_LENGTH])]
-        names.learn(topic, int.from_bytes(data[queue_id : queue_id + 4], "big", signed=True))
+        names.number(topic, int.from_bytes(data[queue_id : queue_id + 4], "big", signed=True))

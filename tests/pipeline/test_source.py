@@ -567,3 +567,5 @@ def test_findings_of_a_store_without_any(spark: SparkSession, monkeypatch: pytes
     assert len(rows(rmqstore.spark.findings(spark, str(root)))) == len(found)
     with pytest.raises(UsageError, match="No store was named"):
         rmqstore.spark.findings(spark)
+    with pytest.raises(RmqstoreError, match="no such directory"):
+        rmqstore.spark.findings(spark, str(tmp_path / "nowhere"))

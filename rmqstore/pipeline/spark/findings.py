@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rmqstore.errors import UsageError
 from rmqstore.pipeline import verify
+from rmqstore.pipeline.fetching import is_remote
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.remote import log_size
 from rmqstore.pipeline.spark import source
@@ -45,6 +46,9 @@ def findings(session: SparkSession, *stores: str, settings: Mapping[str, str] | 
         raise UsageError("No store was named.", 'Give its path: findings(spark, "/path/to/store").')
     source.register(session)
     places = [StoreAt.of(path, settings=settings) for path in paths]
+    for at in places:
+        if not is_remote(at.path):
+            at.open()  # a path without a store ends here, with the words of a command
     large = [at for at in places if is_large(at)]
     frames = [verified(session, at) for at in large]
     small = [at.path for at in places if at not in large]

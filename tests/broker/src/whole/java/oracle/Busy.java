@@ -50,6 +50,8 @@ public final class Busy {
     private static final List<String> TOPICS = List.of("orders", "events", Sends.DELAYED_TOPIC);
     private static final int QUEUES = 3;
 
+    private static volatile boolean ending;
+
     private Busy() {
     }
 
@@ -100,6 +102,7 @@ public final class Busy {
         sender.start();
         while (System.in.read() >= 0) { // until the one who started it closes its end
         }
+        ending = true; // a client that is interrupted while it sends can hide the interruption in an exception of its own
         sender.interrupt();
         sender.join();
         producer.shutdown();
@@ -144,7 +147,7 @@ public final class Busy {
         long next = System.nanoTime();
         try (PrintStream out = new PrintStream(acknowledged.toFile(), StandardCharsets.UTF_8)) {
             int refused = 0;
-            for (int number = 0; !Thread.currentThread().isInterrupted(); number++) {
+            for (int number = 0; !ending; number++) {
                 SendResult sent = null;
                 try {
                     if (job.flag(TRANSACTIONS) && number % TRANSACTION_EVERY == 0) {

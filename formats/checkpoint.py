@@ -24,6 +24,10 @@ CHECKPOINT = Struct(
 )
 
 
+RECOVERY_MARGIN = 3000
+"""Milliseconds that recovery goes back before the older of the two flush times (`StoreCheckpoint.getMinTimestamp`)."""
+
+
 def parse_checkpoint(data: bytes) -> Any:
     """Return the fields of a checkpoint file. A short file is extended with zeros, as in the broker; bytes after 4096 are ignored."""
     return CHECKPOINT.parse(data[:FILE_SIZE].ljust(FILE_SIZE, b"\0"))

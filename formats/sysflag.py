@@ -37,6 +37,10 @@ class TransactionType(IntEnum):
     ROLLBACK = 0xC
 
 
+UNLISTED = frozenset({TransactionType.PREPARED, TransactionType.ROLLBACK})
+"""Records that get no entry in a queue."""
+
+
 class CompressionType(IntEnum):
     """Value below COMPRESSION_TYPE_MASK, shifted down by 8; values above 3 are an error for every reader."""
 
@@ -47,7 +51,7 @@ class CompressionType(IntEnum):
 
 
 def transaction_type(sys_flag: int) -> TransactionType:
-    """Return the role of the record in a transaction; PREPARED and ROLLBACK records get no entry in a queue."""
+    """Return the role of the record in a transaction."""
     return TransactionType(sys_flag & SysFlag.TRANSACTION_MASK)
 
 

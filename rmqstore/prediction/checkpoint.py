@@ -17,7 +17,6 @@ FIELDS = tuple(name for name in fixed_layout(declared.CHECKPOINT) if name != "re
 """The longs at 0, 8, …, 40 in the order of the file."""
 _MOVING = ("logics_msg_timestamp", "confirm_phy_offset")
 """Longs that advance while recovery dispatches."""
-_MARGIN = 3000  # ms that recovery goes back before the older of the two flush times
 
 
 class Checkpoint:
@@ -77,7 +76,7 @@ class Checkpoint:
     @property
     def min_timestamp(self) -> int:
         """Return T: messages stored up to it (ms) are certainly in the queues (`getMinTimestamp`)."""
-        return max(0, to_long(min(self.values["physic_msg_timestamp"], self.values["logics_msg_timestamp"]) - _MARGIN))
+        return max(0, to_long(min(self.values["physic_msg_timestamp"], self.values["logics_msg_timestamp"]) - declared.RECOVERY_MARGIN))
 
     @property
     def min_timestamp_index(self) -> int:

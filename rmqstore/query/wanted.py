@@ -12,7 +12,7 @@ from rmqstore.errors import UsageError
 from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, java_split, parse_java_integer
 from rmqstore.formats.message_id import decode_offset_message_id
 from rmqstore.formats.properties import INNER_BASE, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
-from rmqstore.formats.sysflag import TransactionType, transaction_type
+from rmqstore.formats.sysflag import UNLISTED, TransactionType, transaction_type
 
 _QUEUE = re.compile(r"(.+)/(\d{1,10})@(\d{1,18})(?:\.\.(\d{1,18}))?", re.DOTALL)
 Value = Mapping[str, Any]
@@ -59,7 +59,7 @@ class QueueRange:
 
         Half messages of transactions and rollbacks get no entry.
         """
-        if transaction_type(value["sys_flag"]) in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+        if transaction_type(value["sys_flag"]) in UNLISTED:
             return 0, 0
         properties = value["properties"]
         if value["topic"] == self.topic:

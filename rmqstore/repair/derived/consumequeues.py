@@ -19,7 +19,7 @@ from rmqstore.errors import UsageError
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.consumequeue import UNIT
 from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.formats.sysflag import TransactionType
+from rmqstore.formats.sysflag import UNLISTED
 from rmqstore.reading.entries import unit_at
 from rmqstore.rebuild.result import QueueKind, QueueResult, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
@@ -263,7 +263,7 @@ def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) ->
     """Yield the queues without the units of corrected records: verification of the present log misses none of those."""
     for position in log.corrected:
         record = log.record_at(position)
-        if record is None or record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+        if record is None or record.transaction_type in UNLISTED:
             continue
         queue = queues.get((record.topic, record.queue_id))
         unit = None if queue is None else unit_at(queue.files, record.queue_offset)

@@ -15,7 +15,7 @@ from rmqstore.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_
 from rmqstore.formats.naming import is_legal_topic
 from rmqstore.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, property_crc_matches
 from rmqstore.formats.record import Record, RecordError, decode_record
-from rmqstore.formats.sysflag import KNOWN_SYS_FLAGS, CompressionType, SysFlag, TransactionType, transaction_type
+from rmqstore.formats.sysflag import KNOWN_SYS_FLAGS, UNLISTED, CompressionType, SysFlag, TransactionType, transaction_type
 from rmqstore.repair.log.future import LostUnit
 
 _PREFIX = fixed_layout(RECORD_PREFIX)
@@ -249,7 +249,7 @@ def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Correction
         value = _derived_sys_flag(record, None)
     elif not compressed:
         value &= ~(SysFlag.COMPRESSED | SysFlag.COMPRESSION_TYPE_MASK)
-    if queued and transaction_type(value) in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+    if queued and transaction_type(value) in UNLISTED:
         kind = TransactionType.COMMIT if record.prepared_transaction_offset else TransactionType.NONE
         value = (value & ~SysFlag.TRANSACTION_MASK) | kind
     return None if value == record.sys_flag else _header("sys_flag", value, "SYSFLAG")

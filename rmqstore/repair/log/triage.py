@@ -10,7 +10,7 @@ import numpy as np
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.properties import INNER_NUM, property_crc_matches
 from rmqstore.formats.record import Record, decode_record
-from rmqstore.formats.sysflag import TransactionType
+from rmqstore.formats.sysflag import UNLISTED
 from rmqstore.prediction.log.record_check import RecordCheck
 from rmqstore.prediction.options import Options
 from rmqstore.reading.entries import unit_at
@@ -53,7 +53,7 @@ class RecordTriage:
         count = _queue_offsets_of(record)
         own = Place(record.topic, record.queue_id, record.queue_offset, count)
         if _is_held(record, units):
-            if record.transaction_type not in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+            if record.transaction_type not in UNLISTED:
                 return None
             change = corrections.of_sys_flag(record, compressed=Fault.COMPRESSION not in suspect.faults, queued=True)
             return None if change is None else Proposal(suspect.position, raw, change, own, own)

@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from rmqstore.errors import UsageError
-from rmqstore.pipeline import verify
 from rmqstore.pipeline.fetching import is_remote
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.remote import log_size
@@ -25,8 +24,6 @@ from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.tables.findings import TABLE
 from rmqstore.pipeline.tables.table import everything
 from rmqstore.reading.progress import silent
-from rmqstore.verify.context import Options
-from rmqstore.verify.engine import Verification
 
 _NAMES = (STORE.name, *(column.name for column in TABLE.columns))
 _COLUMNS = Columns(_NAMES, frozenset())
@@ -60,18 +57,23 @@ def findings(session: SparkSession, *stores: str, settings: Mapping[str, str] | 
 
 def is_large(at: StoreAt) -> bool:
     """Return whether a store is worth a job of its own."""
-    return log_size(at) > verify.LARGE_STORE
+    from rmqstore.pipeline.verify import LARGE_STORE
+
+    return log_size(at) > LARGE_STORE
 
 
 def verified(session: SparkSession, at: StoreAt) -> DataFrame:
     """Return the findings of one store, whose log the executors read. Raises what reading a store raises."""
     from rmqstore.doctor.foresight import foresee
+    from rmqstore.pipeline.verify import PATIENCE, passes_of
+    from rmqstore.verify.context import Options
+    from rmqstore.verify.engine import Verification
 
     context, options = session.sparkContext, Options()
     try:
         preflight(context)
-        passes = verify.passes_of(SparkRunner(context), at, options)
-        found = Verification(at.open(), options, passes, foresee, patience=verify.PATIENCE).run(silent)
+        passes = passes_of(SparkRunner(context), at, options)
+        found = Verification(at.open(), options, passes, foresee, patience=PATIENCE).run(silent)
         batches = [_COLUMNS.made(batch, at.path) for batch in TABLE.batches(found, at, everything(TABLE))]
     finally:
         for name in _OF_JOBS:

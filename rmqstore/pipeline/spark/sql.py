@@ -112,14 +112,15 @@ def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
         return shaped
     shaped_plan = optimized(session, plan.logicalPlan() if kind == _EXPLAIN else plan)
     needed, largest = needs(shaped_plan), LARGEST_PART if gathers(shaped_plan) else STREAMED_PART
-    found = verified(session, at).drop(STORE.name) if FINDINGS.name in named and kind != _EXPLAIN and is_large(at) else None
+    if FINDINGS.name in named and kind != _EXPLAIN and is_large(at):
+        verified(session, at).drop(STORE.name).createOrReplaceTempView(FINDINGS.name)
+        named = tuple(name for name in named if name != FINDINGS.name)
     for name in named:
-        table = found if found is not None and name == FINDINGS.name else _table(session, at, name, needed.get(name, Need()), largest)
-        table.createOrReplaceTempView(name)
+        _table(session, at, name, needed.get(name, Need()), largest).createOrReplaceTempView(name)
     frame = session.sql(text)
     if frame.columns != shaped.columns:
         # An asterisk whose columns are not needed, because the result has no rows.
-        for name in (name for name in named if found is None or name != FINDINGS.name):
+        for name in named:
             _table(session, at, name, Need(schema(find_table(name)).names), largest).createOrReplaceTempView(name)
         frame = session.sql(text)
     return frame

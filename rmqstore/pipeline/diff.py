@@ -42,8 +42,8 @@ class PairsJob(MapOnly):
         for at in self.stores:
             at.require()
         first, second, begin, end = self.pairs[part.number]
-        (here, name), (there, other_name) = zip(self.stores, self.names[part.number], strict=True)
-        pair = here.file_here(first, name), there.file_here(second, other_name), begin, end
+        (one, other), (name, other_name) = self.stores, self.names[part.number]
+        pair = one.file_here(first, name), other.file_here(second, other_name), begin, end
         yield Packet(part.name, 0, pickle.dumps(compare_files(pair, self.headers[part.number], advance)))
 
 

@@ -16,7 +16,7 @@ from rmqstore.formats import batchconsumequeue, checkpoint, consumequeue, dledge
 from rmqstore.formats.indexentry import KEY_SEPARATOR
 from rmqstore.formats.multidispatch import is_lmq
 from rmqstore.formats.record import Record
-from rmqstore.formats.sysflag import TransactionType, transaction_type
+from rmqstore.formats.sysflag import UNLISTED, transaction_type
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.tables.fileparts import row_type, units
 from rmqstore.pipeline.tables.selection import Condition, Selection
@@ -37,8 +37,6 @@ NEAR = 1 << 20
 
 _TOPIC, _QUEUE_ID, _QUEUE_OFFSET = "topic", "queue_id", "queue_offset"
 _UNIQUE_KEY, _KEYS = "unique_key", "keys"
-_MARGIN = 3000
-"""Milliseconds that a recovery goes back before the older time of the checkpoint; fact sheet recovery."""
 _UNIT, _BATCH_UNIT = row_type(consumequeue.UNIT), row_type(batchconsumequeue.UNIT)
 
 Ranges = NDArray[np.void]
@@ -173,14 +171,14 @@ def _dispatched_until(store: Store) -> int:
         times = checkpoint.parse_checkpoint(read_whole(store.checkpoint_path, checkpoint.FILE_SIZE))
     except RmqstoreError:
         return log.min_offset
-    place = search.begin_of(min(times["physic_msg_timestamp"], times["logics_msg_timestamp"]) - _MARGIN)
+    place = search.begin_of(min(times["physic_msg_timestamp"], times["logics_msg_timestamp"]) - checkpoint.RECOVERY_MARGIN)
     last = record_at(log, place)
     return place if search.is_ordered() and (last is None or _is_listed(store, last)) else log.min_offset
 
 
 def _is_listed(store: Store, record: Record) -> bool:
     """Return whether a message has its entry, as far as it has to have one in a consume queue."""
-    if transaction_type(record.sys_flag) in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+    if transaction_type(record.sys_flag) in UNLISTED:
         return True
     key = record.topic, record.queue_id
     if any((queue.topic, queue.queue_id) == key for queue in store.batch_queue_directories()):

@@ -22,7 +22,7 @@ from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
 from rmqstore.reading.progress import Advance
 from rmqstore.scan.columns import Check
-from rmqstore.scan.walk import Batch
+from rmqstore.scan.walk import Batch, LogScanner
 
 COLUMNS = (
     Column("physical_offset", "bigint", "PHYSICALOFFSET: position in the log as stored in the record, in bytes"),
@@ -77,17 +77,18 @@ class Messages:
         """Yield rows of one piece, or of ranges."""
         checks = Check.BODY_CRC if selection.wants("faults") else Check(0)
         texts = [name for name in _TEXTS if name in selection.conditions]
+
+        def of_queues(batch: Batch, scanner: LogScanner) -> int:
+            return int(_mask(batch, scanner, selection, _OF_QUEUE).sum())
+
         if isinstance(part, RangesPart):
-            in_ranges = RangesReader(part, checks)
-            reader: PieceReader | RangesReader = in_ranges
-            batches = in_ranges.batches(advance, lambda batch: int(_mask(batch, in_ranges, selection, _OF_QUEUE).sum()))
+            reader: PieceReader | RangesReader = RangesReader(part, checks, of_queues)
         else:
             assert isinstance(part, LogPiece)
-            in_piece = PieceReader(part, checks)
-            reader, batches = in_piece, in_piece.batches(advance)
+            reader = PieceReader(part, checks)
         columns = tuple(dict.fromkeys((*selection.columns, *texts)))
         makers = BatchColumns(reader.scanner, reader.store.config.known_delay_levels, schema(self, columns))
-        for batch in batches:
+        for batch in reader.batches(advance):
             rows = wanted_rows(batch, reader, selection)
             if len(rows):
                 made = makers.make(batch, rows)
@@ -100,11 +101,11 @@ class Messages:
 def wanted_rows(batch: Batch, reader: PieceReader | RangesReader, selection: Selection) -> NDArray[np.void]:
     """Return the records of a batch that meet the conditions on numbers and topic."""
     records = batch.records
-    mask = _mask(batch, reader, selection, (*_NUMBERS, _TOPIC))
+    mask = _mask(batch, reader.scanner, selection, (*_NUMBERS, _TOPIC))
     return records if mask.all() else records.take(np.flatnonzero(mask))
 
 
-def _mask(batch: Batch, reader: PieceReader | RangesReader, selection: Selection, names: Sequence[str]) -> NDArray[np.bool_]:
+def _mask(batch: Batch, scanner: LogScanner, selection: Selection, names: Sequence[str]) -> NDArray[np.bool_]:
     """Return which records meet the conditions on these columns."""
     records = batch.records
     mask = np.ones(len(records), np.bool_)
@@ -112,7 +113,7 @@ def _mask(batch: Batch, reader: PieceReader | RangesReader, selection: Selection
         condition = selection.conditions.get(name)
         if condition is not None and name == _TOPIC:
             numbers, codes = np.unique(records["topic"], return_inverse=True)
-            mask &= np.array([condition.met_by(reader.scanner.topic(int(number))) for number in numbers], np.bool_)[codes]
+            mask &= np.array([condition.met_by(scanner.topic(int(number))) for number in numbers], np.bool_)[codes]
         elif condition is not None:
             mask &= condition.mask(records[name])
     return mask

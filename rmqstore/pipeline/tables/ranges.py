@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +20,8 @@ from rmqstore.store.mapped import MappedFile
 MOST_RANGES = 65_536
 """Ranges of a part."""
 
-Count = Callable[[Batch], int]
-"""The number of messages of the selected queues in a batch."""
+Count = Callable[[Batch, LogScanner], int]
+"""The number of messages of the selected queues in a batch of a scanner."""
 
 
 class FileRanges(NamedTuple):
@@ -44,22 +43,25 @@ class RangesPart(Part):
 
 def parts_of_ranges(pieces: Sequence[LogPiece], ranges: Ranges, largest: int) -> list[RangesPart]:
     """Return the ranges that are in the pieces, which are in the order of the log, in parts of about `largest` bytes, numbered from 0."""
-    parts: list[RangesPart] = []
-    for lead, of_lead in groupby(pieces, lambda piece: piece.lead):
-        waiting: list[FileRanges] = []
-        size = count = 0
-        for piece in of_lead:
-            inside = _inside(piece, ranges)
-            more = int((inside["end"] - inside["begin"]).sum())
-            if waiting and (size + more > largest or count + len(inside) > MOST_RANGES):
-                parts.append(RangesPart(len(parts), waiting[0].name, size, piece.store, lead, tuple(waiting)))
-                waiting, size, count = [], 0, 0
-            if len(inside):
-                waiting.append(FileRanges(piece.file, piece.name, inside))
-                size, count = size + more, count + len(inside)
-        if waiting:
-            parts.append(RangesPart(len(parts), waiting[0].name, size, pieces[0].store, lead, tuple(waiting)))
-    return parts
+    groups: list[tuple[int, list[FileRanges]]] = []
+    size = count = 0
+    for piece in pieces:
+        inside = _inside(piece, ranges)
+        if not len(inside):
+            continue
+        size, count = size + _bytes(inside), count + len(inside)
+        if not groups or groups[-1][0] != piece.lead or size > largest or count > MOST_RANGES:
+            groups.append((piece.lead, []))
+            size, count = _bytes(inside), len(inside)
+        groups[-1][1].append(FileRanges(piece.file, piece.name, inside))
+    return [
+        RangesPart(number, files[0].name, sum(_bytes(file.ranges) for file in files), pieces[0].store, lead, tuple(files))
+        for number, (lead, files) in enumerate(groups)
+    ]
+
+
+def _bytes(ranges: Ranges) -> int:
+    return int((ranges["end"] - ranges["begin"]).sum())
 
 
 def _inside(piece: LogPiece, ranges: Ranges) -> Ranges:
@@ -75,13 +77,14 @@ def _inside(piece: LogPiece, ranges: Ranges) -> Ranges:
 class RangesReader:
     """The records of a part, in batches of columns."""
 
-    def __init__(self, part: RangesPart, checks: Check) -> None:
+    def __init__(self, part: RangesPart, checks: Check, count: Count) -> None:
         """Raise what opening the store raises."""
         self.store = part.store.open()
         self.scanner = LogScanner(checks=checks, delays=self.store.config.known_delay_levels, lead=part.lead)
         self._part = part
+        self._count = count
 
-    def batches(self, advance: Advance, count: Count) -> Iterator[Batch]:
+    def batches(self, advance: Advance) -> Iterator[Batch]:
         """Yield batches in log order, each valid until the next one.
 
         Raises UnreadableError if there are fewer messages of the selected queues in a range than their entries place there.
@@ -91,7 +94,7 @@ class RangesReader:
             for begin, end, entries in ranges.tolist():
                 found = 0
                 for batch in self._of_range(here, begin, end):
-                    found += count(batch)
+                    found += self._count(batch, self.scanner)
                     yield batch
                 advance(end - begin)
                 if found < entries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -33,6 +34,8 @@ SIZES: Mapping[str, str] = {
 _PATIENCE = float(PATIENCE)
 _STOP_SECONDS = 600
 _POLL = 0.05
+_IN_ROCKSDB = "[librocksdbjni"
+"""How the JVM names the library of machine code that it died in."""
 
 
 class BusyBroker:
@@ -100,7 +103,7 @@ class BusyBroker:
         self._ended()
 
     def stop(self) -> None:
-        """Stops it cleanly. Raises NotServed."""
+        """Stops it cleanly, unless RocksDB ends it: a broker of 5.3.3 can read there from what it has closed. Raises NotServed."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -108,7 +111,7 @@ class BusyBroker:
         except subprocess.TimeoutExpired:
             status = None
         self.kill()
-        if status != 0:
+        if status != 0 and not (status == -signal.SIGABRT and _IN_ROCKSDB in (self._scratch / "output").read_text(errors="replace")):
             raise NotServed(f"the broker does not stop, {status}: {told(self._scratch)}")
 
     def _ended(self) -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def paths_and_uris(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path | str, ...]:
     """Expand patterns that the shell did not expand, and those of URIs."""
-    from rmqstore.pipeline.fetching import is_remote, matching, remove_copies
+    from rmqstore.pipeline.fetching import matching, remove_copies
+    from rmqstore.pipeline.filesystems import is_remote
 
     found: list[Path | str] = []
     for text in values:
@@ -42,7 +43,7 @@ stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, require
 
 def path_or_uri(context: click.Context, parameter: click.Parameter, text: str) -> Path | str:
     """Return a path; a URI stays a text."""
-    from rmqstore.pipeline.fetching import is_remote
+    from rmqstore.pipeline.filesystems import is_remote
 
     if not is_remote(text):
         return Path(text)

@@ -134,7 +134,7 @@ def command(
 
 def _source(text: str, stack: ExitStack) -> Source:
     """Return a copy of the log by its path or URI; a store at a URI is copied until the end of `stack`."""
-    from rmqstore.pipeline.fetching import is_remote
+    from rmqstore.pipeline.filesystems import is_remote
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
     from rmqstore.repair.sources.archive import source_at

@@ -65,7 +65,7 @@ def command(
     (s3, gs, hdfs), of which the log is read in ranges.
     """
     from rmqstore.pipeline.engine import STATS, choose, runner_of
-    from rmqstore.pipeline.fetching import is_remote
+    from rmqstore.pipeline.filesystems import is_remote
     from rmqstore.pipeline.job import StoreAt
 
     started = time.monotonic()

@@ -110,7 +110,7 @@ def command(
     """
     known = _read_baseline(baseline) if baseline is not None else Known()
     from rmqstore.pipeline.engine import VERIFY, choose, runner_of
-    from rmqstore.pipeline.fetching import is_remote
+    from rmqstore.pipeline.filesystems import is_remote
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import log_size
     from rmqstore.verify.context import Options
@@ -315,7 +315,7 @@ class _Report:
 
     def _next(self) -> str:
         """Return the next step: the diagnosis of the first store in which something is wrong."""
-        from rmqstore.pipeline.fetching import is_remote
+        from rmqstore.pipeline.filesystems import is_remote
         from rmqstore.shellwords import command
 
         if self._bad is None:

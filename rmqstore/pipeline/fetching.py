@@ -10,9 +10,9 @@ import atexit
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import has_magic
@@ -22,20 +22,18 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING
 
 from rmqstore.errors import NotAStoreError, RmqstoreError, UnreadableError, UsageError
+from rmqstore.pipeline.filesystems import opened, reading
 from rmqstore.store.absent import fetched
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_QUERY = re.compile(r"\?[a-z_]+=.*")
-_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_QUERY = re.compile(r"\?[A-Za-z_.-]+=.*")
 _BLOCK = 4 << 20
 _RANGE = 256 << 10
 """Bytes of a block that is fetched."""
 _MOST_AT_ONCE = 32
 """Blocks of one request."""
-_FOR_HADOOP = "HDFS needs libhdfs (HADOOP_HOME or ARROW_LIBHDFS_DIR), Java (JAVA_HOME) and Hadoop's classes (CLASSPATH); see docs/spark.md."
 _SMALL = 256 << 10
 """Bytes of a file up to which it is fetched whole."""
 _LEDGER, _WHEEL = "dledger-", "timerwheel"
@@ -44,11 +42,6 @@ _RANGED = frozenset({"commitlog", "consumequeue", "consumequeue_ext", "batchcons
 _CONNECTIONS = 16
 _MUCH = 1 << 30
 """Fetched bytes of a kept copy that are freed between tasks."""
-
-
-def is_remote(path: str) -> bool:
-    """Return whether this is a URI and no path."""
-    return _URI.match(path) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,35 +153,6 @@ def stored_bytes(uri: str) -> int:
     """Return the bytes of all files below a URI. Raises UsageError, NotAStoreError, UnreadableError."""
     with reading(uri):
         return sum(info.size or 0 for info in _listed(*opened(uri)))
-
-
-def cause_of(error: Exception) -> str:
-    """Return the first line of what a file system of pyarrow says, without a period."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
-
-
-@contextmanager
-def reading(uri: str) -> Iterator[None]:
-    """Translate errors of pyarrow's file systems to one sentence."""
-    try:
-        yield
-    except (OSError, ValueError, ImportError) as error:
-        hint = _FOR_HADOOP if "Unable to load lib" in str(error) else "Check the URI, the credentials and the free space here."
-        raise UnreadableError(f"{uri} could not be read: {cause_of(error)}.", hint) from error
-
-
-def opened(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI, and the path in it. Raises UsageError for another scheme, OSError, ValueError, ImportError."""
-    from pyarrow import ArrowInvalid
-    from pyarrow.fs import FileSystem
-
-    try:
-        scheme, _, rest = uri.partition("://")
-        system, path = FileSystem.from_uri(f"{_SCHEMES.get(scheme.lower(), scheme)}://{rest}")
-    except ArrowInvalid as error:
-        raise UsageError(f"{uri} is no URI that can be read: {error}.", "Schemes are s3, s3a, gs, hdfs, abfs and file.") from error
-    return system, path
 
 
 def _listed(system: FileSystem, base: str) -> Sequence[FileInfo]:

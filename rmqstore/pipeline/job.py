@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from rmqstore.errors import RefusedError, RmqstoreError
-from rmqstore.pipeline.fetching import is_remote, kept_copy, remove_copies
+from rmqstore.pipeline.fetching import kept_copy, remove_copies
+from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.mark import Mark
 from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile

@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.pipeline.fetching import fetch, is_remote, reading, stored_bytes
+from rmqstore.pipeline.fetching import fetch, stored_bytes
+from rmqstore.pipeline.filesystems import is_remote, reading
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.store.absent import fetched
 

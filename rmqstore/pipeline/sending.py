@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rmqstore.pipeline.fetching import cause_of, opened
+from rmqstore.pipeline.filesystems import FAILURES, cause_of, opened
 from rmqstore.pipeline.publish import NotWrittenError
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def writing_object(system: FileSystem, path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def transferring(uri: str) -> Iterator[None]:
-    """Translate errors of pyarrow's file systems to one sentence."""
+    """Translate errors of file systems to one sentence."""
     try:
         yield
-    except (OSError, ImportError) as error:
+    except FAILURES as error:
         raise NotWrittenError(
             f"{uri} could not be written: {cause_of(error)}.", "Check the URI and the credentials, and run the command again."
         ) from error

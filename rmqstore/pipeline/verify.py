@@ -15,7 +15,7 @@ from rmqstore.catalogue import finding
 from rmqstore.doctor.foresight import foresee
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.pipeline.fetching import is_remote
+from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.job import Runner, StoreAt
 from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.remote import at_hand, log_size

@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
-from rmqstore.pipeline.fetching import is_remote
+from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.job import Packet, Part, StoreAt
 from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile

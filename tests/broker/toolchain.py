@@ -126,8 +126,16 @@ def prepared(release: str, kit: Kit = STORE) -> str:
     box = CACHE / f"{release}{kit.suffix}"
     with _alone():
         box.mkdir(exist_ok=True)
-        jars = _jars(release, kit.pom, box / "classpath")
+        jars = _jars(kit.pom, box / "classpath", f"-Drocketmq.version={release}")
         return f"{_classes(release, kit.sources, box, jars)}{os.pathsep}{jars}"
+
+
+def class_path(name: str, pom: Path) -> str:
+    """The jars that a pom names, resolved at the first call and kept under `name`. Raises JarsMissing."""
+    box = CACHE / name
+    with _alone():
+        box.mkdir(exist_ok=True)
+        return _jars(pom, box / "classpath")
 
 
 @contextmanager
@@ -139,16 +147,15 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _jars(release: str, pom: Path, kept: Path) -> str:
+def _jars(pom: Path, kept: Path, *options: str) -> str:
     if kept.exists():
         jars = kept.read_text().strip()
         if all(Path(jar).exists() for jar in jars.split(os.pathsep)):
             return jars
     fresh = kept.with_suffix(".new")
-    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath"]
-    options = [f"-Drocketmq.version={release}", f"-Dmdep.outputFile={fresh}"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={fresh}"]
     environment = {"MAVEN_OPTS": _SHORT_LIVED, **os.environ}
-    done = subprocess.run(command + options, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([*command, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise JarsMissing(done.stdout[-2000:])
     fresh.replace(kept)

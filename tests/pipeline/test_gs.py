@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from gcp_storage_emulator.server import create_server
 from pyarrow import fs
 
+from tests.pipeline.by_uri import assert_the_same_results
 from tests.support.cli import rmqstore
 from tests.support.stores import sample_store
 
@@ -32,19 +32,7 @@ def test_results_are_those_of_the_directory(address: str) -> None:
     root = sample_store(SAMPLE)
     there, _ = fs.FileSystem.from_uri(uri(address, "store"))
     fs.copy_files(str(root), "bucket/store", source_filesystem=fs.LocalFileSystem(), destination_filesystem=there)
-    query = "select topic, queue_id, count(*) n, sum(size) bytes from messages group by all order by all"
-
-    def both(*words: str) -> list[list[dict[str, Any]]]:
-        runs = [rmqstore(words[0], place, *words[1:], "--format", "json") for place in (root, uri(address, "store"))]
-        assert [(run.status, run.err) for run in runs] == [(0, "")] * 2
-        return [run.objects for run in runs]
-
-    here, far = ({name: found[-1][name] for name in ("verdict", "codes", "records", "queues", "indexed_keys")} for found in both("verify"))
-    assert far == here
-    here, far = (found[:-1] for found in both("stats"))
-    assert far == here
-    here, far = both("sql", query)
-    assert far == here
+    assert_the_same_results(root, uri(address, "store"))
 
     done = rmqstore("export", root, uri(address, "out"), "--format", "jsonl")
     assert done.status == 0, done.err

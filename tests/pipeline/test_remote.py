@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from pyarrow import fs
 
 from rmqstore.errors import NotAStoreError, RmqstoreError, UnreadableError
 from rmqstore.pipeline import fetching, remote
-from rmqstore.pipeline.fetching import is_remote
+from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.job import StoreAt
 from tests.support import stores
 from tests.support.cli import rmqstore
@@ -141,12 +142,9 @@ def test_paths_are_no_uris() -> None:
 
 
 def test_what_hdfs_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(uri: str) -> None:
-        raise OSError("Unable to load libhdfs")
-
-    monkeypatch.setattr(fetching, "opened", refuse)
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    monkeypatch.delitem(sys.modules, "rmqstore.pipeline.hdfs", raising=False)
     done = rmqstore("info", "hdfs://host:9000/store")
 
-    assert done.status == 4
-    assert "could not be read: Unable to load libhdfs." in done.err
-    assert "HADOOP_HOME" in done.err
+    assert done.status == 2
+    assert done.err == "error: hdfs:// needs the package hdfs-native.\nhint: Run pip install 'rmqstore[hdfs]'.\n"

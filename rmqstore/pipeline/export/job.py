@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from rmqstore.pipeline.export.attempt import STAGING, Attempt, PieceDone
 from rmqstore.pipeline.export.request import ExportRequest
-from rmqstore.pipeline.fetching import is_remote
+from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.job import MapOnly, Packet, Part, require_shared
 from rmqstore.pipeline.logparts import LogPiece
 from rmqstore.reading.progress import Advance

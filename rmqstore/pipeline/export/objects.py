@@ -16,7 +16,7 @@ from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.destination import SUCCESS, Destination
 from rmqstore.pipeline.export.manifest import MANIFEST, json_line, line_of, piece_of, require_same
 from rmqstore.pipeline.export.request import ExportRequest
-from rmqstore.pipeline.fetching import opened
+from rmqstore.pipeline.filesystems import opened
 from rmqstore.pipeline.logparts import LogPiece
 from rmqstore.pipeline.sending import transferring, writing_object
 from rmqstore.store.root import Store

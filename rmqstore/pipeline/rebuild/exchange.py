@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from rmqstore.errors import UsageError
-from rmqstore.pipeline.fetching import is_remote, local_disk, opened, reading
+from rmqstore.pipeline.fetching import local_disk
+from rmqstore.pipeline.filesystems import FAILURES, is_remote, opened, reading
 from rmqstore.pipeline.job import require_shared
 from rmqstore.pipeline.sending import has_directories, send, transferring, writing_object
 from rmqstore.repair.derived.requests import Made
@@ -109,7 +110,7 @@ class WorkDirectory:
         try:
             yield work
         finally:
-            with suppress(OSError):
+            with suppress(*FAILURES):
                 system.delete_dir(base)
 
     def require(self) -> None:

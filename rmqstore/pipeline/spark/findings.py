@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from rmqstore.errors import UsageError
-from rmqstore.pipeline.fetching import is_remote
+from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.remote import log_size
 from rmqstore.pipeline.spark import source

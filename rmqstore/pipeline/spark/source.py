@@ -32,7 +32,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from rmqstore.errors import RmqstoreError, UsageError
-from rmqstore.pipeline.fetching import is_remote, make_room, matching, named, remove_copies
+from rmqstore.pipeline.fetching import make_room, matching, named, remove_copies
+from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.spark.columns import STORE, TIMESTAMP, Columns, columns_ddl
 from rmqstore.pipeline.spark.failures import SourceError

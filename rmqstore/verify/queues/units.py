@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,22 @@ _SMALLEST_SHARE = 16 * UNIT_SIZE
 _FIRST_QUEUES = 64
 
 
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """Memory for units of queues, `share` bytes for each, from the queue with the number `first` on."""
+
+    first: int
+    share: int
+    units: npt.NDArray[np.uint8]
+
+    @classmethod
+    def shared_by(cls, first: int, end: int) -> _Buffer:
+        """Make one for the queues `first` to `end`; `_BUFFER_BUDGET` is what all from 0 on would share."""
+        share = max(_BUFFER_BUDGET // end // UNIT_SIZE * UNIT_SIZE, _SMALLEST_SHARE)
+        # One piece of memory for all, not touched before it is needed: pages of a large piece cost the system less.
+        return cls(first, share, np.empty(share * (end - first), np.uint8))
+
+
 class QueueClaims:
     """Comparison of the records of one scanner with the units they claim. `unchecked` queues are only followed, not compared."""
 
@@ -42,10 +59,9 @@ class QueueClaims:
         self._queues = queues
         self._unchecked = unchecked
         self._compare = compare
-        self._named = 0
+        self._keys: list[QueueKey] = []
         self._table = np.zeros(0, QUEUE_DTYPE)
-        self._share = 0  # bytes of the buffer that belong to each row of the table
-        self._units = np.zeros(0, np.uint8)
+        self._buffers: list[_Buffer] = []
         self._outputs = {"runs": np.empty(4096, RUN_DTYPE), "events": np.empty(1024, EVENT_DTYPE), "exts": np.empty(16384, EXT_DTYPE)}
         self._counts = np.zeros(1, COUNTS_DTYPE)
         for name, rows in self._outputs.items():
@@ -86,23 +102,23 @@ class QueueClaims:
         named = self._scanner.queue_count
         if named > self._table.size:
             self._make_room(max(2 * self._table.size, named, _FIRST_QUEUES))
-        for number in range(self._named, named):
-            self._table["checked"][number] = self._compare and self._scanner.queue(number) not in self._unchecked
-        self._named = named
+        known = len(self._keys)
+        self._keys += map(self._scanner.queue, range(known, named))
+        self._table["checked"][known:named] = [self._compare and key not in self._unchecked for key in self._keys[known:]]
 
     def _make_room(self, queues: int) -> None:
-        """Enlarge the table to so many queues, which then share the buffer: units are buffered again when they are needed."""
-        share = max(_BUFFER_BUDGET // queues, _SMALLEST_SHARE)
-        self._share = share - share % UNIT_SIZE
-        # One piece of memory for all, not touched before it is needed: pages of a large piece cost the system less.
-        self._units = np.empty(self._share * queues, np.uint8)
-        self._table = np.concatenate([self._table, np.zeros(queues - self._table.size, QUEUE_DTYPE)])
-        self._table["address"] = self._table["count"] = 0
+        """Enlarge the table to so many queues. Those that it has keep their buffer, unless all would have too much."""
+        first = self._table.size
+        self._table = np.concatenate([self._table, np.zeros(queues - first, QUEUE_DTYPE)])
+        if sum(buffer.units.size for buffer in self._buffers) > _BUFFER_BUDGET:
+            self._buffers, first = [], 0
+            self._table["address"] = self._table["count"] = 0
+        self._buffers.append(_Buffer.shared_by(first, queues))
 
     def _buffer(self, number: int, offset: int) -> None:
         """Make the queue's row point to the units around queue offset `offset`."""
         row = self._table[number]
-        directory = self._queues.get(self._scanner.queue(number))
+        directory = self._queues.get(self._keys[number])
         row["address"] = 0
         first, count = self._read(number, directory.files, offset) if directory is not None else (-_FAR, 2 * _FAR)
         # A damaged QUEUEOFFSET may be outside of every range: then the range is the unit it names.
@@ -114,10 +130,11 @@ class QueueClaims:
         file = files.find(position) if 0 <= position < 1 << 62 else None
         if file is not None:
             whole = (file.length // UNIT_SIZE) * UNIT_SIZE
-            start = (position - file.start) // self._share * self._share
             if position - file.start < whole:
-                begin = number * self._share
-                units = self._units[begin : begin + min(self._share, whole - start)]
+                buffer = next(buffer for buffer in reversed(self._buffers) if buffer.first <= number)
+                start = (position - file.start) // buffer.share * buffer.share
+                begin = (number - buffer.first) * buffer.share
+                units = buffer.units[begin : begin + min(buffer.share, whole - start)]
                 try:
                     read_into(file, start, units)
                 except RmqstoreError as error:
@@ -136,11 +153,11 @@ class QueueClaims:
         open_runs = self._table["run"]
         self._kept_runs.append(open_runs[open_runs["start"] != open_runs["end"]])
         runs = np.concatenate(self._kept_runs)
-        table = self._table[: self._named]
+        table = self._table[: len(self._keys)]
         met = np.flatnonzero((table["seen"] != 0) | (table["run"]["start"] != table["run"]["end"]))
-        found = Spans.of_keys(map(self._scanner.queue, met.tolist()))
+        found = Spans.of_keys(map(self._keys.__getitem__, met.tolist()))
         found.numbers = np.column_stack([table[name][met] for name in NUMBERS])
-        found.counts = np.bincount(runs["queue"], minlength=self._named)[met]
+        found.counts = np.bincount(runs["queue"], minlength=len(self._keys))[met]
         found.runs = runs[np.argsort(runs["queue"], kind="stable")]
         found.events = np.concatenate(self._kept_events)
         found.events["queue"] = np.searchsorted(met, found.events["queue"])

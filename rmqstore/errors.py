@@ -12,6 +12,7 @@ class RmqstoreError(Exception):
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
+        self.add_note(hint)  # tracebacks show it, where the package is used without its commands
         self.message = message
         self.hint = hint
 

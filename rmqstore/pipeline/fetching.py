@@ -178,12 +178,9 @@ class _Later:
         self._size: int = info.size
         self._mtime: int | None = info.mtime_ns
         self._here = bytearray(-(-self._size // _RANGE))
+        self.fetched = 0
+        """Bytes of blocks that are here."""
         self._lock = Lock()
-
-    @property
-    def fetched(self) -> int:
-        """Bytes that were fetched."""
-        return self._here.count(1) * _RANGE
 
     def forget(self) -> None:
         """Free the space of what was fetched."""
@@ -192,6 +189,7 @@ class _Later:
             os.truncate(self._target, self._size)
             _keep_time(self._target, self._mtime)
             self._here = bytearray(len(self._here))
+            self.fetched = 0
 
     def fill(self, start: int, end: int) -> None:
         """Bring a range here, in blocks; see `rmqstore.store.absent`. Raises UnreadableError."""
@@ -210,6 +208,7 @@ class _Later:
                         copy.seek(begin)
                         copy.write(data)
                     self._here[missing:until] = bytes([1]) * (until - missing)
+                    self.fetched += (until - missing) * _RANGE
                     missing = self._here.find(0, until, last)
             _keep_time(self._target, self._mtime)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import reduce
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from rmqstore.errors import UsageError
@@ -19,7 +20,7 @@ from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.remote import log_size
 from rmqstore.pipeline.spark import source
 from rmqstore.pipeline.spark.columns import STORE, Columns, columns_ddl
-from rmqstore.pipeline.spark.preflight import preflight
+from rmqstore.pipeline.spark.preflight import context_of, preflight
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.tables.findings import TABLE
 from rmqstore.pipeline.tables.table import everything
@@ -35,24 +36,32 @@ def findings(session: SparkSession, *stores: str, settings: Mapping[str, str] | 
     """Return the findings of stores, given by paths or URIs, also with wildcards: column `store`, then those of the table `findings`.
 
     Stores with more than 4 GiB of log are verified here, in pieces of 256 MiB on all executors; their findings are in the memory of
-    this process until the frame has them. Smaller ones are verified when the frame is used, each by one task. `settings` as in
-    broker.conf. Raises UsageError, NotAStoreError, UnreadableError, StoreChangedError, RefusedError.
+    this process until the frame has them. Smaller ones are verified when the frame is used, each by one task; so are all where the
+    session is a client of Spark Connect, which cannot run jobs. `settings` as in broker.conf. Raises UsageError, NotAStoreError,
+    UnreadableError, StoreChangedError, RefusedError.
     """
     paths = source.paths_of(stores)
     if not paths:
         raise UsageError("No store was named.", 'Give its path: findings(spark, "/path/to/store").')
     source.register(session)
+    context = context_of(session)
+    if context is None:
+        return _read(session, paths, settings)
     places = [StoreAt.of(path, settings=settings) for path in paths]
     for at in places:
         if not is_remote(at.path):
             at.open()  # a path without a store ends here, with the words of a command
     large = [at for at in places if is_large(at)]
-    frames = [verified(session, at) for at in large]
+    frames = [verified(session, context, at) for at in large]
     small = [at.path for at in places if at not in large]
     if small:
-        reader = session.read.format(source.FORMAT).options(table=TABLE.name, settings=json.dumps(dict(settings or {})))
-        frames.append(reader.schema(columns_ddl(TABLE, _NAMES)).load(small))
+        frames.append(_read(session, small, settings))
     return reduce(DataFrame.unionByName, frames)
+
+
+def _read(session: SparkSession, paths: list[str], settings: Mapping[str, str] | None) -> DataFrame:
+    reader = session.read.format(source.FORMAT).options(table=TABLE.name, settings=json.dumps(dict(settings or {})))
+    return reader.schema(columns_ddl(TABLE, _NAMES)).load(paths)
 
 
 def is_large(at: StoreAt) -> bool:
@@ -62,14 +71,14 @@ def is_large(at: StoreAt) -> bool:
     return log_size(at) > LARGE_STORE
 
 
-def verified(session: SparkSession, at: StoreAt) -> DataFrame:
+def verified(session: SparkSession, context: SparkContext, at: StoreAt) -> DataFrame:
     """Return the findings of one store, whose log the executors read. Raises what reading a store raises."""
     from rmqstore.doctor.foresight import foresee
     from rmqstore.pipeline.verify import PATIENCE, passes_of
     from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Verification
 
-    context, options = session.sparkContext, Options()
+    options = Options()
     try:
         preflight(context)
         passes = passes_of(SparkRunner(context), at, options)

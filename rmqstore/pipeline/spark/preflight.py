@@ -1,4 +1,4 @@
-"""The first tasks on a cluster: whether its executors can run those of a command at all.
+"""Whether processes of Spark can run this package at all: the executors of a cluster, the workers of a local session.
 
 A task of rmqstore cannot report that rmqstore is missing, so these consist of a nested function alone, which travels as code and
 imports what it looks for.
@@ -6,19 +6,46 @@ imports what it looks for.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkAttributeError
+
 from rmqstore import __version__
-from rmqstore.errors import RefusedError
+from rmqstore.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _MOST = 256
 """Tasks; more executors than that are not visited."""
 _INSTALL = "Install rmqstore[spark] {version} there, or ship an environment with spark.archives; docs/spark.md shows how."
+
+
+def context_of(session: SparkSession) -> SparkContext | None:
+    """Return the context of a session, None for a client of Spark Connect, which has none."""
+    try:
+        return session.sparkContext
+    except PySparkAttributeError:
+        return None
+
+
+def require_package_here(context: SparkContext) -> None:
+    """Raise UsageError if a local session starts its workers with a Python without rmqstore, such as that outside of an environment."""
+    python = shutil.which(context.pythonExec)
+    if python is None or not (context.master or "").startswith("local") or Path(python).parent == Path(sys.executable).parent:
+        return
+    tried = subprocess.run([python, "-c", "import rmqstore"], capture_output=True, text=True)
+    if "ModuleNotFoundError: No module named 'rmqstore'" in tried.stderr:
+        raise UsageError(
+            f"Spark starts its workers with {python}, which has no rmqstore.",
+            f"Set the environment variable PYSPARK_PYTHON to {sys.executable} before the session is created.",
+        )
 
 
 def preflight(context: SparkContext) -> None:

@@ -37,6 +37,7 @@ from rmqstore.pipeline.filesystems import is_remote
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.spark.columns import STORE, TIMESTAMP, Columns, columns_ddl
 from rmqstore.pipeline.spark.failures import SourceError
+from rmqstore.pipeline.spark.preflight import context_of, require_package_here
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Table
@@ -74,7 +75,10 @@ _KEYS = {key.lower(): key for key in DEFAULTS}
 
 
 def register(session: SparkSession) -> None:
-    """Register the format with a session."""
+    """Register the format with a session. Raises UsageError if the workers of a local one cannot load it."""
+    context = context_of(session)
+    if context is not None:
+        require_package_here(context)
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
         session.dataSource.register(RocketmqSource)

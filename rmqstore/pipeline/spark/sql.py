@@ -113,7 +113,7 @@ def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
     shaped_plan = optimized(session, plan.logicalPlan() if kind == _EXPLAIN else plan)
     needed, largest = needs(shaped_plan), LARGEST_PART if gathers(shaped_plan) else STREAMED_PART
     if FINDINGS.name in named and kind != _EXPLAIN and is_large(at):
-        verified(session, at).drop(STORE.name).createOrReplaceTempView(FINDINGS.name)
+        verified(session, session.sparkContext, at).drop(STORE.name).createOrReplaceTempView(FINDINGS.name)
         named = tuple(name for name in named if name != FINDINGS.name)
     for name in named:
         _table(session, at, name, needed.get(name, Need()), largest).createOrReplaceTempView(name)

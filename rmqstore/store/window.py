@@ -128,8 +128,11 @@ def read_into(file: MappedFile, position: int, target: NDArray[np.uint8]) -> Non
     Reused memory is the fastest way through a file: no page has to be mapped or cleared for it.
     """
     _check_range(file, position, target.size)
-    with open_read_only(file.location) as descriptor:
+    descriptor = _opened(file.location)
+    try:
         read_descriptor_into(descriptor, file.location, position, target)
+    finally:
+        os.close(descriptor)
 
 
 def read_descriptor_into(descriptor: int, path: Path | str, position: int, target: NDArray[np.uint8]) -> None:
@@ -175,6 +178,15 @@ def read_if_file(path: Path, limit: int) -> bytes | None:
 @contextmanager
 def open_read_only(path: Path | str) -> Iterator[int]:
     """Yield a descriptor of a regular file that does not change its access time if the system allows it. Raises UnreadableError."""
+    descriptor = _opened(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path | str) -> int:
+    """Return what `open_read_only` yields, for the many reads of small ranges: its context takes longer than the read."""
     if _redirected:
         path = _redirected.get(str(path), path)
     try:
@@ -192,9 +204,10 @@ def open_read_only(path: Path | str) -> Iterator[int]:
         if not stat.S_ISREG(mode):
             kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
             raise UnreadableError(f"{path} is {kind}, where a file should be.", "Move it away or give another path.")
-        yield descriptor
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def data_extents(file: MappedFile) -> Iterator[tuple[int, int]]:

@@ -21,11 +21,12 @@ def test_little_memory(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [at] = damaged_stores(_BASE, tmp_path, names=[damage])
     command = ("verify", at.path, "--engine", "local", "--format", "json", *at.options)
     expected = rmqstore(*command)
-    for batch, budget in ((5, 4000), (40, 900)):
+    for batch, most in ((5, 100_000), (40, 900)):
         monkeypatch.setattr(walk, "BATCH", batch)
         monkeypatch.setattr(units, "_FIRST_QUEUES", 1)
         monkeypatch.setattr(units, "_SMALLEST_SHARE", 20)
-        monkeypatch.setattr(units, "_BUFFER_BUDGET", budget)
+        monkeypatch.setattr(units, "_SHARED", 900)
+        monkeypatch.setattr(units, "_MOST", most)
         found = rmqstore(*command)
         assert found.status == expected.status
         assert found.objects[:-1] == expected.objects[:-1]

@@ -28,7 +28,9 @@ from rmqstore.store.window import read_into
 from rmqstore.verify.queues.spans import NUMBERS, QueueKey, Spans
 
 _FAR = 1 << 61
-_BUFFER_BUDGET = 32 << 20
+_SHARED = 16 << 20
+"""Bytes that the queues of a table share, at its size when they were added."""
+_MOST = 4 * _SHARED
 _SMALLEST_SHARE = 16 * UNIT_SIZE
 _FIRST_QUEUES = 64
 
@@ -40,13 +42,15 @@ class _Buffer:
     first: int
     share: int
     units: npt.NDArray[np.uint8]
+    address: int
 
     @classmethod
     def shared_by(cls, first: int, end: int) -> _Buffer:
-        """Make one for the queues `first` to `end`; `_BUFFER_BUDGET` is what all from 0 on would share."""
-        share = max(_BUFFER_BUDGET // end // UNIT_SIZE * UNIT_SIZE, _SMALLEST_SHARE)
+        """Make one for the queues `first` to `end`; `_SHARED` is what all from 0 on would share."""
+        share = max(_SHARED // end // UNIT_SIZE * UNIT_SIZE, _SMALLEST_SHARE)
         # One piece of memory for all, not touched before it is needed: pages of a large piece cost the system less.
-        return cls(first, share, np.empty(share * (end - first), np.uint8))
+        units = np.empty(share * (end - first), np.uint8)
+        return cls(first, share, units, units.ctypes.data)
 
 
 class QueueClaims:
@@ -110,7 +114,7 @@ class QueueClaims:
         """Enlarge the table to so many queues. Those that it has keep their buffer, unless all would have too much."""
         first = self._table.size
         self._table = np.concatenate([self._table, np.zeros(queues - first, QUEUE_DTYPE)])
-        if sum(buffer.units.size for buffer in self._buffers) > _BUFFER_BUDGET:
+        if sum(buffer.units.size for buffer in self._buffers) > _MOST:
             self._buffers, first = [], 0
             self._table["address"] = self._table["count"] = 0
         self._buffers.append(_Buffer.shared_by(first, queues))
@@ -140,7 +144,7 @@ class QueueClaims:
                 except RmqstoreError as error:
                     self.unreadable[str(file.path)] = error
                 else:
-                    self._table[number]["address"] = units.ctypes.data
+                    self._table["address"][number] = buffer.address + begin
                     return (file.start + start) // UNIT_SIZE, units.size // UNIT_SIZE
             return offset, 1
         before = max((f.end // UNIT_SIZE for f in files.files if f.start <= position), default=-_FAR)

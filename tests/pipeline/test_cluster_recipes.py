@@ -15,6 +15,7 @@ import pytest
 
 from rmqstore.pipeline.spark.find_java import find_java
 from tests.pipeline.cluster import CONF, SPARK, cluster, without_session
+from tests.pipeline.hadoop import yarn
 from tests.support import stores
 from tests.support.waiting import PATIENCE
 
@@ -45,31 +46,55 @@ def summary(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.exhaustive  # an environment is made and packed
-def test_the_packed_environment(tmp_path: Path) -> None:
-    root = stores.sample_store("5.3.3-plain")
-    (packed,), (submitted,) = blocks("venv-pack"), blocks("spark-submit --master")
-    pack, _, verify = packed.partition("\n")
-    bare = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    variables = {
+def variables() -> dict[str, str]:
+    return {
         "PATH": f"{Path(sys.executable).parent}:{SPARK / 'bin'}:{os.environ['PATH']}",
         "JAVA_HOME": str(find_java().parent.parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory where the recipe was run that packs an environment."""
+    directory = tmp_path_factory.mktemp("packed")
+    [block] = blocks("venv-pack")
+    pack, _, _ = block.partition("\n")
+    made = shell(directory, pack.replace("install rmqstore", f"install '{ROOT}'"), variables())
+    assert made.returncode == 0, made.stderr[-3000:]
+    return directory
+
+
+@pytest.mark.exhaustive  # an environment is made and packed
+def test_yarn(packed: Path, tmp_path: Path) -> None:
+    root = stores.sample_store("5.3.3-plain")
+    [block] = blocks("venv-pack")
+    _, _, verify = block.partition("\n")
+    with yarn(tmp_path) as conf:
+        lines = verify.strip().replace("spark://host:7077", "yarn").replace("/mnt/stores/broker-a", str(root))
+        done = shell(packed, f"{lines} {' '.join(CONF)} --format json", variables() | {"HADOOP_CONF_DIR": str(conf)})
+    found = summary(done)
+    assert (found["verdict"], found["records"], found["engine"]) == ("HEALTHY", 480, "spark")
+
+
+@pytest.mark.exhaustive
+def test_the_packed_environment(packed: Path, tmp_path: Path) -> None:
+    root = stores.sample_store("5.3.3-plain")
+    [block], [submitted] = blocks("venv-pack"), blocks("spark-submit --master")
+    _, _, verify = block.partition("\n")
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     with cluster(tmp_path, ["true"]) as master:
 
         def here(lines: str) -> str:
             return lines.strip().replace("spark://host:7077", master).replace("/mnt/stores/broker-a", str(root))
 
         alone = here(verify).replace("./env/bin/python", str(bare / "bin/python")).replace("--spark-conf spark.archives=env.tar.gz#env", "")
-        without = shell(tmp_path, f"{alone} {' '.join(CONF)}", variables)
-        made = shell(tmp_path, pack.replace("install rmqstore", f"install '{ROOT}'"), variables)
-        assert made.returncode == 0, made.stderr[-3000:]
-        by_archive = shell(tmp_path, here(verify) + f" {' '.join(CONF)} --format json", variables)
+        without = shell(packed, f"{alone} {' '.join(CONF)}", variables())
+        by_archive = shell(packed, here(verify) + f" {' '.join(CONF)} --format json", variables())
         conf = " ".join(word.replace("--spark-conf", "--conf") for word in CONF)
         submit = here(submitted).replace("spark-submit ", f"spark-submit {conf} ") + " --format json"
-        by_submit = shell(tmp_path, submit, variables)
+        by_submit = shell(packed, submit, variables())
 
     # Without the archive the worker lacks the package.
     assert without.returncode == 3

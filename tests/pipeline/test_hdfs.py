@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,44 +13,22 @@ from pyarrow import fs
 from rmqstore.pipeline.filesystems import opened
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.remote import at_hand
-from tests.broker.toolchain import JarsMissing, class_path, missing
 from tests.pipeline.by_uri import assert_the_same_results
+from tests.pipeline.hadoop import hdfs
 from tests.support.cli import rmqstore
 from tests.support.stores import content, fresh_store, sample_store
-from tests.support.waiting import PATIENCE
 
-pytestmark = [
-    pytest.mark.exhaustive,
-    pytest.mark.skipif(missing() is not None, reason=f"HDFS cannot run here: {missing()}"),
-]
+pytestmark = pytest.mark.exhaustive
 SAMPLE = "5.3.3-plain"
-_MAIN = "org.apache.hadoop.test.MiniDFSClusterManager"
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URI of a name node with one data node, which has the sample store at `/store`."""
-    directory = tmp_path_factory.mktemp("hdfs")
-    try:
-        jars = class_path("hdfs", Path(__file__).parent / "hdfs" / "pom.xml")
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of Hadoop: {error}")
-    details = directory / "details.json"
-    command = ["java", "-Xmx512m", "-cp", jars, _MAIN, "-datanodes", "1", "-format", "-writeDetails", str(details)]
-    with (directory / "output").open("w") as output:
-        process = subprocess.Popen(command, cwd=directory, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while not details.exists() or not details.read_text().endswith("}"):
-            assert process.poll() is None and time.monotonic() < deadline, (directory / "output").read_text()[-2000:]
-            time.sleep(0.1)
-        uri = f"hdfs://localhost:{json.loads(details.read_text())['namenode_port']}"
+    with hdfs(tmp_path_factory.mktemp("hdfs")) as uri:
         there, base = opened(f"{uri}/store")
         fs.copy_files(str(sample_store(SAMPLE)), base, source_filesystem=fs.LocalFileSystem(), destination_filesystem=there)
         yield uri
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("engine", ["local", "spark"])

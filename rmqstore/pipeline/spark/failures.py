@@ -89,6 +89,7 @@ _KNOWN = (
 _TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((?P<host>[^\s)]+)(?: executor (?P<executor>[^\s)]+))?\)")
 _EXCEPTION_OF_PYTHON = re.compile(r"^(?:\w+\.)*(?P<kind>\w*(?:Error|Exception)): (?P<text>.+)$", re.MULTILINE)
 _PREFACE = re.compile(r"^An error occurred while calling \S+\s*\n?:?\s*")
+_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:[a-z]\w*\.)+\w+: ")
 
 
@@ -153,6 +154,12 @@ def translated(error: Exception) -> RmqstoreError:
     place = host_in(text)
     where = "" if place == "This host" else f" on {place[0].lower()}{place[1:]}"
     return RmqstoreError(f"A task of Spark failed{where}: {cause}.", "Read the log of that executor, or use --engine local.")
+
+
+def with_cause(text: str) -> str:
+    """Return the first line that says something, and the first cause that Java names: some clients say only that an error occurred."""
+    cause = _CAUSE.search(text)
+    return first_line(text) + (f" ({cause[1].strip()})" if cause else "")
 
 
 def first_line(text: str) -> str:

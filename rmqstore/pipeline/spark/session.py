@@ -9,20 +9,20 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqstore.children import SAFE_PATH
 from rmqstore.errors import RefusedError
-from rmqstore.pipeline.spark.failures import OF_JAVA, first_line, recognized
+from rmqstore.pipeline.spark.configuration import configuration_files
+from rmqstore.pipeline.spark.failures import OF_JAVA, recognized, with_cause
 from rmqstore.pipeline.spark.find_java import find_java
 from rmqstore.pipeline.spark.handover import DAEMON, JOBS, SQL
 from rmqstore.pipeline.spark.java_process import SparkJava
+from rmqstore.pipeline.spark.masters import require_master
 from rmqstore.pipeline.spark.preflight import preflight
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ TRIES = 3
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 _NOTHING_TO_FINISH = frozenset({"spark.driver.memory", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"})
 """Settings that leave nothing which Spark would have to put in order at its end."""
+_LOG_LEVEL = "spark.log.level"
 _EMBEDDED = {
     "spark.ui.enabled": "false",
-    "spark.log.level": "OFF",
+    _LOG_LEVEL: "OFF",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
@@ -48,8 +49,6 @@ _EMBEDDED = {
     "spark.shuffle.spill.compress": "false",
 }
 """Settings of a Spark in a Java of the command."""
-_CONNECTING = 10
-"""Seconds for a connection to a master."""
 _java: SparkJava | None = None
 
 Opener = Callable[[], "SparkSession"]
@@ -105,31 +104,17 @@ def _begin(master: str | None, conf: Mapping[str, str], kind: str) -> Callable[[
     logging.getLogger().addHandler(logging.NullHandler())
     if _GATEWAY_PORT not in os.environ:
         if not _is_local(settings["spark.master"]):
-            _require_master(settings["spark.master"])
+            require_master(settings["spark.master"])
+            if not configuration_files("log4j2.properties") and not any(
+                _LOG_LEVEL in file.read_text() for file in configuration_files("spark-defaults.conf")
+            ):
+                settings.setdefault(_LOG_LEVEL, "OFF")
             # The scripts of Spark find no other one.
             os.environ.setdefault("JAVA_HOME", str(find_java().parent.parent))
         elif _java is None:
             _java = SparkJava(settings, kind=kind, plain=set(conf) <= _NOTHING_TO_FINISH)
     # Once: `sql` asks for it with each statement.
     return cache(lambda: _connected(settings))
-
-
-def _require_master(master: str) -> None:
-    """Raise RefusedError if no host of a standalone master listens, which Spark itself reports after a minute."""
-    if not master.startswith("spark://"):
-        return
-    reasons = []
-    for address in master.removeprefix("spark://").split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECTING).close()
-        except (OSError, ValueError) as error:
-            reasons.append(f"{address}: {error.strerror or error if isinstance(error, OSError) else 'no port'}")
-        else:
-            return
-    raise RefusedError(
-        f"The master of Spark cannot be reached ({'; '.join(reasons)}).", "Check --master, and that this host can connect to it."
-    )
 
 
 def _is_local(master: str) -> bool:
@@ -155,8 +140,9 @@ def _connected(settings: Mapping[str, str]) -> SparkContext:
         known = recognized(text)
         if known is not None:
             raise known from error
-        cause = first_line(text) or type(error).__name__
-        raise RefusedError(f"Spark did not start: {cause}.", "Check --master and --spark-conf.") from error
+        raise RefusedError(
+            f"Spark did not start: {with_cause(text) or type(error).__name__}.", "Check --master and --spark-conf."
+        ) from error
     if _java is None or _java.must_finish:
         atexit.register(_stop, context)
     server = getattr(context, "_accumulatorServer", None)
@@ -167,10 +153,11 @@ def _connected(settings: Mapping[str, str]) -> SparkContext:
 
 
 def _be_quiet(context: SparkContext) -> None:
-    """Turn the log of Spark off, which has the stack of every error, unless the user's configuration says what it contains."""
-    directories = [os.environ.get("SPARK_CONF_DIR"), str(Path(os.environ.get("SPARK_HOME", "/nowhere")) / "conf")]
-    configured = any(Path(directory, "log4j2.properties").exists() for directory in directories if directory)
-    if not configured and not context.getConf().contains("spark.log.level"):
+    """Turn the log of Spark off, which has the stack of every error, unless the user's configuration says what it contains.
+
+    Without spark-submit it is off from the beginning, so that a master that cannot be reached is one sentence.
+    """
+    if not configuration_files("log4j2.properties") and not context.getConf().contains(_LOG_LEVEL):
         context.setLogLevel("OFF")
 
 

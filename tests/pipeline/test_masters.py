@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ import pytest
 from rmqstore.errors import RefusedError
 from rmqstore.pipeline.spark.failures import with_cause
 from rmqstore.pipeline.spark.masters import require_master
-from tests.support.cli import rmqstore
+from tests.pipeline.cluster import without_session
 from tests.support.stores import sample_store
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -39,9 +42,10 @@ def site(directory: Path, **properties: str) -> None:
 
 
 def test_a_command_ends(closed: str) -> None:
-    done = rmqstore("stats", sample_store("5.3.3-plain"), "--master", f"spark://{closed}")
-    assert (done.status, done.crashed) == (3, False)
-    assert f"error: The master of Spark cannot be reached ({closed}: Connection refused).\n" in done.err
+    command = [sys.executable, "-P", "-m", "rmqstore", "stats", sample_store("5.3.3-plain"), "--master", f"spark://{closed}"]
+    done = subprocess.run(command, env=without_session(), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 3
+    assert f"error: The master of Spark cannot be reached ({closed}: Connection refused).\n" in done.stderr
 
 
 def test_one_of_several_masters_is_enough(closed: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipeline.cluster import without_session
 from tests.support.cli import rmqstore
 from tests.support.stores import fresh_store
 from tests.support.waiting import PATIENCE
@@ -38,7 +39,7 @@ session.stop()
 
 
 def run(program: str, directory: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+    surroundings = {name: value for name, value in without_session().items() if name != "PYSPARK_PYTHON"}
     command = [sys.executable, "-P", "-c", program, *words]
     return subprocess.run(command, cwd=directory, env={**surroundings, **environment}, capture_output=True, text=True, timeout=PATIENCE)
 

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkAttributeError
-
 from rmqstore import __version__
 from rmqstore.errors import RefusedError, UsageError
 
@@ -29,6 +27,8 @@ _INSTALL = "Install rmqstore[spark] {version} there, or ship an environment with
 
 def context_of(session: SparkSession) -> SparkContext | None:
     """Return the context of a session, None for a client of Spark Connect, which has none."""
+    from pyspark.errors import PySparkAttributeError
+
     try:
         return session.sparkContext
     except PySparkAttributeError:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError
+from rmqstore.pipeline.spark.configuration import has_log_settings
 from rmqstore.pipeline.spark.failures import with_cause
 from rmqstore.pipeline.spark.masters import require_master
 from tests.pipeline.cluster import without_session
@@ -96,3 +97,15 @@ def test_the_cause_of_a_client_that_says_nothing() -> None:
         "Caused by: java.net.ConnectException: Connection refused\n"
     )
     assert with_cause(text) == "An error has occurred (Connection refused: /127.0.0.1:6443)"
+
+
+def test_who_says_what_spark_logs(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not has_log_settings()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    (conf / "spark-defaults.conf").write_bytes(b"spark.app.name caf\xe9\n")
+    assert not has_log_settings()
+    (conf / "spark-defaults.conf").write_text("spark.log.level INFO\n")
+    assert has_log_settings()
+    (conf / "spark-defaults.conf").unlink()
+    (conf / "log4j2.properties").write_text("")
+    assert has_log_settings()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rmqstore.children import SAFE_PATH
 from rmqstore.errors import RefusedError
-from rmqstore.pipeline.spark.configuration import configuration_files
+from rmqstore.pipeline.spark.configuration import LOG_LEVEL, has_log_settings
 from rmqstore.pipeline.spark.failures import OF_JAVA, recognized, with_cause
 from rmqstore.pipeline.spark.find_java import find_java
 from rmqstore.pipeline.spark.handover import DAEMON, JOBS, SQL
@@ -35,10 +35,9 @@ TRIES = 3
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 _NOTHING_TO_FINISH = frozenset({"spark.driver.memory", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"})
 """Settings that leave nothing which Spark would have to put in order at its end."""
-_LOG_LEVEL = "spark.log.level"
 _EMBEDDED = {
     "spark.ui.enabled": "false",
-    _LOG_LEVEL: "OFF",
+    LOG_LEVEL: "OFF",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
@@ -105,10 +104,8 @@ def _begin(master: str | None, conf: Mapping[str, str], kind: str) -> Callable[[
     if _GATEWAY_PORT not in os.environ:
         if not _is_local(settings["spark.master"]):
             require_master(settings["spark.master"])
-            if not configuration_files("log4j2.properties") and not any(
-                _LOG_LEVEL in file.read_text() for file in configuration_files("spark-defaults.conf")
-            ):
-                settings.setdefault(_LOG_LEVEL, "OFF")
+            if not has_log_settings():
+                settings.setdefault(LOG_LEVEL, "OFF")
             # The scripts of Spark find no other one.
             os.environ.setdefault("JAVA_HOME", str(find_java().parent.parent))
         elif _java is None:
@@ -157,7 +154,7 @@ def _be_quiet(context: SparkContext) -> None:
 
     Without spark-submit it is off from the beginning, so that a master that cannot be reached is one sentence.
     """
-    if not configuration_files("log4j2.properties") and not context.getConf().contains(_LOG_LEVEL):
+    if not has_log_settings() and not context.getConf().contains(LOG_LEVEL):
         context.setLogLevel("OFF")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from tests.pipeline.by_uri import assert_the_same_results
 from tests.pipeline.hadoop import hdfs
 from tests.support.cli import rmqstore
 from tests.support.stores import content, fresh_store, sample_store
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.exhaustive
 SAMPLE = "5.3.3-plain"
@@ -82,7 +86,7 @@ def test_a_rebuild_through_a_work_directory(address: str, tmp_path: Path) -> Non
     assert rmqstore("verify", root).status == 0
 
 
-def test_what_cannot_be_reached(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_reached(address: str) -> None:
     none = rmqstore("info", f"{address}/nothing")
     assert (none.status, none.crashed) == (4, False)
     assert "/nothing is no directory" in none.err
@@ -91,7 +95,9 @@ def test_what_cannot_be_reached(address: str, monkeypatch: pytest.MonkeyPatch) -
     silent = rmqstore("info", f"hdfs://localhost:{port}/store")
     assert silent.status == 4
     assert "could not be read: Connection refused" in silent.err
-    monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
-    refused = rmqstore("export", sample_store(SAMPLE), f"{address}/mine")
-    assert refused.status == 4
-    assert "could not be written: Permission denied: user=stranger, access=WRITE" in refused.err
+    # In a process of its own: connections of this one belong to another user.
+    command = [sys.executable, "-P", "-m", "rmqstore", "export", sample_store(SAMPLE), f"{address}/mine"]
+    environment = {**os.environ, "HADOOP_USER_NAME": "stranger"}
+    refused = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert refused.returncode == 4
+    assert "could not be written: Permission denied: user=stranger, access=WRITE" in refused.stderr

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-_HDFS = "hdfs://"
 _RPC_ERROR = re.compile(r'\w+\((?:"[\w.$]+", )?"(.*?)(?:\\n.*)?"\)', re.DOTALL)
 """An error of HDFS with a stack of Java."""
 FAILURES = (OSError, ValueError, ImportError, RuntimeError)
@@ -28,13 +27,12 @@ def is_remote(path: str) -> bool:
 
 
 def opened(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI, and the path in it. Raises UsageError for another scheme, OSError, ValueError, ImportError,
-    RuntimeError."""
+    """Return the file system of a URI, and the path in it. Raises UsageError for another scheme, and `FAILURES`."""
     from pyarrow import ArrowInvalid
     from pyarrow.fs import FileSystem
 
     scheme, _, rest = uri.partition("://")
-    if uri.lower().startswith(_HDFS):
+    if scheme.lower() == "hdfs":
         return _hdfs(uri)
     try:
         system, path = FileSystem.from_uri(f"{_SCHEMES.get(scheme.lower(), scheme)}://{rest}")
@@ -52,7 +50,11 @@ def _hdfs(uri: str) -> tuple[FileSystem, str]:
     except ModuleNotFoundError as error:
         raise UsageError("hdfs:// needs the package hdfs-native.", "Run pip install 'rmqstore[hdfs]'.") from error
     parts = urlsplit(uri)
-    system = Hdfs(host=parts.hostname, port=parts.port, **dict(parse_qsl(parts.query)))
+    settings = dict(parse_qsl(parts.query))
+    other = next((name for name in settings if "." not in name), None)
+    if other is not None:
+        raise ValueError(f"{other} is no setting of Hadoop")
+    system = Hdfs(host=parts.hostname, port=parts.port, **settings)
     return PyFileSystem(FSSpecHandler(system)), unquote(parts.path) or "/"
 
 

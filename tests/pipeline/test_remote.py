@@ -148,3 +148,25 @@ def test_what_hdfs_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert done.status == 2
     assert done.err == "error: hdfs:// needs the package hdfs-native.\nhint: Run pip install 'rmqstore[hdfs]'.\n"
+
+
+@pytest.mark.parametrize(
+    ("uri", "cause"),
+    [
+        ("hdfs://host:port/x", "Port could not be cast to integer value as 'port'"),
+        ("hdfs://service/x", "No NameNode hosts found"),
+        ("hdfs:///x", "No fs.defaultFS setting found"),
+        ("hdfs://host:9000/x?user=me", "user is no setting of Hadoop"),
+    ],
+)
+def test_uris_of_hdfs_that_name_nothing(uri: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    root = stores.fresh_store("5.3.3-plain-crash", tmp_path)
+    for verb, words in (
+        ("read", ("info", uri)),
+        ("written", ("export", root, uri)),
+        ("written", ("recover", root, "--dry-run", "--engine", "spark", "--work-dir", uri)),
+    ):
+        done = rmqstore(*words)
+        assert (done.status, done.crashed) == (4, False), done.err
+        assert f"error: {uri} could not be {verb}: {cause}.\n" in done.err

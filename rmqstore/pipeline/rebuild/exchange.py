@@ -176,8 +176,12 @@ class WorkDirectory:
 
 
 def require_outside(path_or_uri: str, store: Store) -> None:
-    """Raise UsageError for a work directory in the root of a store, or in a directory of its log that is outside of the root."""
-    system, path = opened(_uri_of(path_or_uri))
+    """Raise UsageError for a work directory in the root of a store, or in a directory of its log that is outside of the root.
+
+    Raises NotWrittenError for a URI whose file system cannot be opened.
+    """
+    with transferring(path_or_uri):
+        system, path = opened(_uri_of(path_or_uri))
     if system.type_name != "local":
         return
     place = Path(path).resolve()

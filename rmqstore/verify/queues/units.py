@@ -31,6 +31,7 @@ _FAR = 1 << 61
 _SHARED = 16 << 20
 """Bytes that the queues of a table share, at its size when they were added."""
 _MOST = 4 * _SHARED
+"""Bytes of buffers from which a table that grows drops them for one."""
 _SMALLEST_SHARE = 16 * UNIT_SIZE
 _FIRST_QUEUES = 64
 
